@@ -1,0 +1,331 @@
+"""Decoders: the words so far and a memory give the features of the next word."""
+
+import abc
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from models.attention import AttentionMemory, make_attention
+from models.bridges import BRIDGES
+from models.encoders import EncoderOutput
+from models.initializers import uniform
+from models.recurrent import RecurrentStack, StackState
+
+
+class DecoderState(NamedTuple):
+    """What a decoder carries from step to step; K hypotheses of each of B sentences."""
+
+    recurrent: StackState  # [B, K, H] a layer and part, compute dtype
+    attentional: tf.Tensor  # [B, K, H], or [B, K, 0] where nothing is fed back
+
+
+class DecoderStep(NamedTuple):
+    """Outcome of one step."""
+
+    features: tf.Tensor  # [B, K, H], compute dtype: what the vocabulary is projected from
+    weights: tf.Tensor  # [B, K, S], float32: the attention
+    state: DecoderState
+
+
+class Decoder(keras.layers.Layer, abc.ABC):
+    """Contract of the family.
+
+    `prepare` is called once a source, `step` once a word; `call` runs all words of known
+    targets and gives what the steps would. The memory is never repeated over hypotheses.
+
+    Args:
+        vocabulary_size: Pieces of the target vocabulary.
+        memory_size: Features M of a memory position.
+        embedding_size: Features of an embedding.
+        cell: A key of `models.recurrent.CELLS`.
+        units: Hidden units, and size of the features.
+        layers: Depth.
+        residual: Add a layer's input to its output.
+        dropout: On embeddings, between layers and on features.
+        attention: `score` and `units` of `models.attention.make_attention`.
+        bridge: `name` of `models.bridges.BRIDGES` and the encoder's side of its arguments.
+        initializer_range: Kernels start in U(-range, range).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        memory_size: int,
+        embedding_size: int = 256,
+        cell: str = "lstm",
+        units: int = 512,
+        layers: int = 1,
+        residual: bool = False,
+        dropout: float = 0.0,
+        attention: dict[str, Any] | None = None,
+        bridge: dict[str, Any] | None = None,
+        initializer_range: float = 0.1,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.memory_size = memory_size
+        self.units = units
+        self.dropout_rate = dropout
+        self.initializer_range = initializer_range
+        self.attention_options = dict(attention or {"score": "general", "units": None})
+        self.bridge_options = dict(bridge or {"name": "zero"})
+        self.embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_size, uniform(initializer_range), name="embedding"
+        )
+        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.stack = RecurrentStack(
+            cell, units, layers, False, residual, dropout, initializer_range, name="stack"
+        )
+        self.attention = make_attention(
+            **self.attention_options,
+            query_size=units,
+            memory_size=memory_size,
+            initializer_range=initializer_range,
+            name="attention",
+        )
+        self.bridge = self._make_bridge()
+        self.combine = keras.layers.Dense(
+            units,
+            activation="tanh",
+            use_bias=False,
+            kernel_initializer=uniform(initializer_range),
+            name="combine",
+        )
+
+    @property
+    @abc.abstractmethod
+    def stack_input_size(self) -> int:
+        """Features that enter the recurrent stack at a step."""
+
+    @property
+    @abc.abstractmethod
+    def combined_size(self) -> int:
+        """Features from which the attentional state is made."""
+
+    @abc.abstractmethod
+    def advance(
+        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+    ) -> DecoderStep:
+        """One step from embedded words [B, K, E]."""
+
+    def build(self, *_: Any) -> None:
+        """Build all parts."""
+        self.embedding.build((None, None))
+        self.stack.build((None, None, self.stack_input_size))
+        self.attention.build()
+        self.bridge.build()
+        self.combine.build((None, None, self.combined_size))
+
+    def prepare(self, source: EncoderOutput) -> tuple[AttentionMemory, DecoderState]:
+        """Make the memory ready and the first state, for one hypothesis a sentence."""
+        recurrent = tf.nest.map_structure(
+            lambda part: part[:, tf.newaxis, :],
+            self.bridge(source.final_states),  # [B, 1, H]
+        )
+        fed = self.units if self._feeds_back else 0
+        shape = [tf.shape(source.memory)[0], 1, fed]
+        state = DecoderState(recurrent, tf.zeros(shape, self.compute_dtype))
+        return self.attention.prepare(source.memory, source.mask), state
+
+    def step(self, tokens: tf.Tensor, memory: AttentionMemory, state: DecoderState) -> DecoderStep:
+        """Read one word of each hypothesis.
+
+        Args:
+            tokens: Int32 [B, K], the words last chosen.
+            memory: From `prepare`.
+            state: From `prepare` or the step before.
+        """
+        return self.advance(self.embedding(tokens), memory, state, training=False)
+
+    def call(
+        self,
+        tokens: tf.Tensor,
+        memory: AttentionMemory,
+        state: DecoderState,
+        training: bool = False,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Read all words of known targets (teacher forcing).
+
+        Args:
+            tokens: Int32 [B, T], begin mark first.
+            memory: From `prepare`.
+            state: From `prepare`.
+            training: Whether dropout is on.
+
+        Returns:
+            Features [B, T, H] and attention weights [B, T, S].
+        """
+        embedded = self.dropout(self.embedding(tokens), training=training)  # [B, T, E]
+        features, weights = self.run(embedded, memory, state, training)
+        return self.dropout(features, training=training), weights
+
+    def run(
+        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """All steps over embedded words [B, T, E], one after another.
+
+        Members that can do better than a loop replace it.
+        """
+        by_step = tf.transpose(embedded, [1, 0, 2])[:, :, tf.newaxis, :]  # [T, B, 1, E]
+        rows, positions = tf.shape(embedded)[0], tf.shape(memory.mask)[1]
+        first = DecoderStep(
+            tf.zeros([rows, 1, self.units], self.compute_dtype),
+            tf.zeros([rows, 1, positions], tf.float32),
+            state,
+        )
+        steps = tf.scan(
+            lambda before, words: self.advance(words, memory, before.state, training),
+            by_step,
+            first,
+        )
+        features = tf.transpose(steps.features[:, :, 0, :], [1, 0, 2])  # [B, T, H]
+        return features, tf.transpose(steps.weights[:, :, 0, :], [1, 0, 2])  # [B, T, S]
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal decoder."""
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.embedding.input_dim,
+            "memory_size": self.memory_size,
+            "embedding_size": self.embedding.output_dim,
+            "cell": self.stack.cell_name,
+            "units": self.units,
+            "layers": len(self.stack.layers),
+            "residual": self.stack.residual,
+            "dropout": self.dropout_rate,
+            "attention": self.attention_options,
+            "bridge": self.bridge_options,
+            "initializer_range": self.initializer_range,
+        }
+
+    @property
+    def _feeds_back(self) -> bool:
+        """Whether a step reads the features of the step before."""
+        return False
+
+    def _make_bridge(self) -> keras.layers.Layer:
+        options = dict(self.bridge_options)
+        own = {
+            "cell": self.stack.cell_name,
+            "units": self.units,
+            "layers": len(self.stack.layers),
+            "initializer_range": self.initializer_range,
+        }
+        encoder = {
+            "encoder_units": self.memory_size,
+            "encoder_layers": 1,
+            "bidirectional": False,
+            **options,
+        }
+        return BRIDGES[encoder.pop("name")](**own, **encoder, name="bridge")
+
+    def _step_stack(
+        self, inputs: tf.Tensor, state: StackState, training: bool
+    ) -> tuple[tf.Tensor, StackState]:
+        """One recurrent step of [B, K, F] inputs; hypotheses are rows to the stack."""
+        shape = tf.shape(inputs)[:2]  # [B, K]
+
+        def flat(part: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(part, [-1, part.shape[-1]])  # [B * K, F]
+
+        def unflat(part: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(part, tf.concat([shape, [part.shape[-1]]], 0))  # [B, K, F]
+
+        outputs, after = self.stack.step(
+            flat(inputs), tf.nest.map_structure(flat, state), training
+        )
+        return unflat(outputs), tf.nest.map_structure(unflat, after)
+
+
+class LuongDecoder(Decoder):
+    """Attention after the recurrent layers (Luong et al. 2015, section 3).
+
+    `h = f(y, s)`, `c = attend(h)`, features `tanh(W[c; h])`. Without input feeding no step
+    needs the attention of the one before, so known targets are read by one fused recurrent
+    layer, and attention and features of all steps are matrix products.
+
+    Args:
+        input_feeding: Feed the features into the next step (section 3.3); it then steps.
+        **kwargs: Of `Decoder`.
+    """
+
+    def __init__(self, *args: Any, input_feeding: bool = False, **kwargs: Any):
+        self.input_feeding = input_feeding
+        super().__init__(*args, **kwargs)
+
+    @property
+    def stack_input_size(self) -> int:
+        """The word, and the features of the step before where they are fed."""
+        return self.embedding.output_dim + (self.units if self.input_feeding else 0)
+
+    @property
+    def combined_size(self) -> int:
+        """Context and hidden state."""
+        return self.memory_size + self.units
+
+    def advance(
+        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+    ) -> DecoderStep:
+        """One step from embedded words [B, K, E]."""
+        inputs = tf.concat([embedded, state.attentional], -1)  # [B, K, E (+ H)]
+        hidden, recurrent = self._step_stack(inputs, state.recurrent, training)  # [B, K, H]
+        features, weights = self._attend(hidden, memory)
+        fed = features if self.input_feeding else state.attentional
+        return DecoderStep(features, weights, DecoderState(recurrent, fed))
+
+    def run(
+        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """All steps at once where nothing is fed back, else one after another."""
+        if self.input_feeding:
+            return super().run(embedded, memory, state, training)
+        first = tf.nest.map_structure(lambda part: part[:, 0, :], state.recurrent)  # [B, H]
+        hidden, _ = self.stack(embedded, initial_state=first, training=training)  # [B, T, H]
+        return self._attend(hidden, memory)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal decoder."""
+        return {**super().get_config(), "input_feeding": self.input_feeding}
+
+    @property
+    def _feeds_back(self) -> bool:
+        return self.input_feeding
+
+    def _attend(
+        self, hidden: tf.Tensor, memory: AttentionMemory
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        context, weights = self.attention.attend(hidden, memory)  # [B, Q, M], [B, Q, S]
+        return self.combine(tf.concat([context, hidden], -1)), weights  # [B, Q, H]
+
+
+class BahdanauDecoder(Decoder):
+    """Attention before the recurrent layers (Bahdanau et al. 2015, appendix A.2.2).
+
+    `c = attend(s)`, `s' = f([y; c], s)`, features `tanh(W[s'; c; y])`. Each step needs the
+    one before, so known targets are read step by step.
+    """
+
+    @property
+    def stack_input_size(self) -> int:
+        """The word and the context."""
+        return self.embedding.output_dim + self.memory_size
+
+    @property
+    def combined_size(self) -> int:
+        """Hidden state, context and word."""
+        return self.units + self.memory_size + self.embedding.output_dim
+
+    def advance(
+        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+    ) -> DecoderStep:
+        """One step from embedded words [B, K, E]."""
+        query = state.recurrent[-1].hidden  # [B, K, H]
+        context, weights = self.attention.attend(query, memory)  # [B, K, M], [B, K, S]
+        inputs = tf.concat([embedded, context], -1)  # [B, K, E + M]
+        hidden, recurrent = self._step_stack(inputs, state.recurrent, training)  # [B, K, H]
+        features = self.combine(tf.concat([hidden, context, embedded], -1))  # [B, K, H]
+        return DecoderStep(features, weights, DecoderState(recurrent, state.attentional))
+
+
+DECODERS: dict[str, type[Decoder]] = {"luong": LuongDecoder, "bahdanau": BahdanauDecoder}

@@ -1,0 +1,98 @@
+"""Encoders: a source becomes a memory to attend to and states to start a decoder from."""
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from models.initializers import uniform
+from models.recurrent import FinalStates, RecurrentStack
+
+PAD_ID = 0
+UNKNOWN_ID = 1
+BEGIN_ID = 2
+END_ID = 3
+
+
+class EncoderOutput(NamedTuple):
+    """What an encoder hands to a decoder."""
+
+    memory: tf.Tensor  # [B, S, M], compute dtype
+    mask: tf.Tensor  # [B, S], bool: true at real positions
+    final_states: FinalStates  # [B, H] a layer, direction and part
+
+
+class RecurrentEncoder(keras.layers.Layer):
+    """Embedded pieces read by a recurrent stack.
+
+    Args:
+        vocabulary_size: Pieces of the source vocabulary.
+        embedding_size: Features of an embedding.
+        cell: A key of `models.recurrent.CELLS`.
+        units: Hidden units a direction.
+        layers: Depth.
+        bidirectional: Read both ways.
+        residual: Add a layer's input to its output.
+        dropout: On embeddings and between layers.
+        initializer_range: Kernels start in U(-range, range).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int = 256,
+        cell: str = "lstm",
+        units: int = 256,
+        layers: int = 1,
+        bidirectional: bool = True,
+        residual: bool = False,
+        dropout: float = 0.0,
+        initializer_range: float = 0.1,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.dropout_rate = dropout
+        self.embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_size, uniform(initializer_range), name="embedding"
+        )
+        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.stack = RecurrentStack(
+            cell, units, layers, bidirectional, residual, dropout, initializer_range, name="stack"
+        )
+
+    @property
+    def memory_size(self) -> int:
+        """Features M of a memory position."""
+        return self.stack.output_size
+
+    def build(self, *_: Any) -> None:
+        """Build for ids [B, S]."""
+        self.embedding.build((None, None))
+        self.stack.build((None, None, self.embedding.output_dim))
+
+    def call(self, ids: tf.Tensor, training: bool = False) -> EncoderOutput:
+        """Encode.
+
+        Args:
+            ids: Int32 [B, S], padded on the right with `PAD_ID`.
+            training: Whether dropout is on.
+        """
+        mask = tf.not_equal(ids, PAD_ID)  # [B, S]
+        embedded = self.dropout(self.embedding(ids), training=training)  # [B, S, E]
+        memory, final_states = self.stack(embedded, mask=mask, training=training)  # [B, S, M]
+        return EncoderOutput(memory, mask, final_states)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal encoder."""
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.embedding.input_dim,
+            "embedding_size": self.embedding.output_dim,
+            "cell": self.stack.cell_name,
+            "units": self.stack.units,
+            "layers": len(self.stack.layers),
+            "bidirectional": self.stack.bidirectional,
+            "residual": self.stack.residual,
+            "dropout": self.dropout_rate,
+            "initializer_range": self.stack.initializer_range,
+        }

@@ -1,0 +1,65 @@
+"""From features to the vocabulary."""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.initializers import uniform
+
+
+class VocabularyProjection(keras.layers.Layer):
+    """`logits = features · kernelᵀ + bias`, one row of the kernel a word.
+
+    Rows by word are what `tf.nn.nce_loss` takes. The bias starts at -log V, so that scores are
+    log probabilities of a flat distribution from the first step, as a self-normalised loss
+    wants.
+
+    Args:
+        vocabulary_size: Words, V.
+        features_size: Features, H.
+        initializer_range: The kernel starts in U(-range, range).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        features_size: int,
+        initializer_range: float = 0.1,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.features_size = features_size
+        self.initializer_range = initializer_range
+
+    def build(self, *_: Any) -> None:
+        """Create the kernel [V, H] and the bias [V]."""
+        self.kernel = self.add_weight(
+            shape=(self.vocabulary_size, self.features_size),
+            initializer=uniform(self.initializer_range),
+            name="kernel",
+        )
+        self.bias = self.add_weight(
+            shape=(self.vocabulary_size,),
+            initializer=keras.initializers.Constant(-math.log(self.vocabulary_size)),
+            name="bias",
+        )
+
+    def call(self, features: tf.Tensor) -> tf.Tensor:
+        """Logits float32 [..., V] of features [..., H]; the product runs in compute dtype."""
+        kernel = tf.cast(self.kernel, features.dtype)
+        rows = tf.reshape(features, [-1, self.features_size])  # [N, H]
+        logits = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)  # [N, V]
+        shape = tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], 0)
+        return tf.reshape(logits + tf.cast(self.bias, tf.float32), shape)  # [..., V]
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "features_size": self.features_size,
+            "initializer_range": self.initializer_range,
+        }

@@ -1,0 +1,68 @@
+"""What searches take and give."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+# tokens [B, K], state -> logits float32 [B, K, V], state. A state is any nested structure of
+# tensors that start with [B, K].
+NextWord = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """How to search.
+
+    Attributes:
+        kind: A key of `models.search.methods.SEARCHES`.
+        beam_size: Hypotheses K kept of a sentence; greedy keeps one.
+        length_penalty: Power a of `((5 + length) / 6) ** a`, which divides log probabilities
+            (Wu et al. 2016, section 7). Lengths count the end mark.
+        nbest: Hypotheses returned; at most `beam_size`.
+        max_length_factor: With `max_length_extra`, words at most: factor times source words
+            plus extra, end mark aside.
+        max_length_extra: See there.
+    """
+
+    kind: str = "beam"
+    beam_size: int = 5
+    length_penalty: float = 1.0
+    nbest: int = 1
+    max_length_factor: float = 2.0
+    max_length_extra: int = 10
+
+    @property
+    def width(self) -> int:
+        """Hypotheses kept of a sentence."""
+        return 1 if self.kind == "greedy" else self.beam_size
+
+
+class SearchLimits(NamedTuple):
+    """Bounds of a search, per sentence, so that no sentence depends on its batch."""
+
+    max_words: tf.Tensor  # [B], int32: words at most, end mark aside
+
+    @classmethod
+    def from_source(cls, lengths: tf.Tensor, options: SearchOptions) -> "SearchLimits":
+        """Limits from source lengths, int32 [B], end mark aside."""
+        factor = tf.cast(tf.cast(lengths, tf.float32) * options.max_length_factor, tf.int32)
+        return cls(factor + options.max_length_extra)
+
+
+class Hypotheses(NamedTuple):
+    """The N best hypotheses of each sentence, best first.
+
+    Where fewer than N were finished, the rest have score -inf and length 0.
+    """
+
+    ids: tf.Tensor  # [B, N, L], int32: words, end mark included, padded with 0
+    lengths: tf.Tensor  # [B, N], int32: words, end mark included
+    scores: tf.Tensor  # [B, N], float32: log probability over length penalty
+    log_probabilities: tf.Tensor  # [B, N], float32: sum over words and end mark
+
+
+def length_penalty(length: tf.Tensor, power: float) -> tf.Tensor:
+    """`((5 + length) / 6) ** power`, float32, of lengths that count the end mark."""
+    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, power)

@@ -1,0 +1,43 @@
+"""Searches by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from models.errors import UserError
+from models.search.beam import beam_search
+from models.search.greedy import greedy_search
+from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
+
+SEARCHES: dict[str, Callable[..., Hypotheses]] = {"greedy": greedy_search, "beam": beam_search}
+
+
+def search(
+    next_word: NextWord,
+    state: Any,
+    limits: SearchLimits,
+    options: SearchOptions,
+    begin_id: int,
+    end_id: int,
+) -> Hypotheses:
+    """Run the search that `options.kind` names.
+
+    Args:
+        next_word: One decoder step.
+        state: First state, with one hypothesis a sentence.
+        limits: Bounds per sentence.
+        options: Which search and how.
+        begin_id: Word that starts a hypothesis.
+        end_id: Word that ends one.
+
+    Raises:
+        UserError: If more translations are asked for than the search keeps.
+    """
+    if options.nbest > options.width:
+        raise UserError(
+            f"{options.nbest} translations are asked for, but the search keeps {options.width}; "
+            f"raise search.beam_size or lower export.nbest"
+        )
+    tf.debugging.assert_rank(limits.max_words, 1)
+    return SEARCHES[options.kind](next_word, state, limits, options, begin_id, end_id)

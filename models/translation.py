@@ -1,0 +1,165 @@
+"""The translation model: encoder, decoder with attention, projection."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from models.attention import AttentionMemory
+from models.decoders import DECODERS, DecoderState
+from models.encoders import BEGIN_ID, END_ID, PAD_ID, RecurrentEncoder
+from models.errors import UserError
+from models.projection import VocabularyProjection
+from models.search.hypotheses import Hypotheses, SearchLimits
+from models.search.methods import SearchOptions, search
+from models.sequence_model import SequenceModel
+
+
+class ForcedOutput(NamedTuple):
+    """Outcome of reading given targets."""
+
+    log_probabilities: tf.Tensor  # [B, T], float32: of each target word, 0 at pads
+    weights: tf.Tensor  # [B, T, S], float32: the attention when each was predicted
+
+
+class TranslationModel(SequenceModel):
+    """Recurrent encoder–decoder with attention.
+
+    Inputs are a dict of int32 ids padded on the right: `source` [B, S], each row ending in the
+    end mark, and `target` [B, T], each row starting with the begin mark. Labels [B, T] are the
+    target one word ahead, ending in the end mark.
+
+    Args:
+        source_vocabulary_size: Pieces of the source.
+        target_vocabulary_size: Pieces of the target.
+        cell: `lstm` or `gru`.
+        embedding_size: Features of an embedding.
+        dropout: Share dropped on embeddings, between layers and on features.
+        encoder: `layers`, `units`, `bidirectional`, `residual` of the encoder.
+        decoder: `kind`, `layers`, `units`, `residual`, `input_feeding`, `bridge`.
+        attention: `score` and `units`.
+        initializer_range: Kernels start in U(-range, range).
+    """
+
+    def __init__(
+        self,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int,
+        cell: str = "lstm",
+        embedding_size: int = 256,
+        dropout: float = 0.0,
+        encoder: dict[str, Any] | None = None,
+        decoder: dict[str, Any] | None = None,
+        attention: dict[str, Any] | None = None,
+        initializer_range: float = 0.1,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.options = {
+            "source_vocabulary_size": source_vocabulary_size,
+            "target_vocabulary_size": target_vocabulary_size,
+            "cell": cell,
+            "embedding_size": embedding_size,
+            "dropout": dropout,
+            "encoder": dict(encoder or {}),
+            "decoder": dict(decoder or {}),
+            "attention": dict(attention or {"score": "general", "units": None}),
+            "initializer_range": initializer_range,
+        }
+        common = {
+            "cell": cell,
+            "embedding_size": embedding_size,
+            "dropout": dropout,
+            "initializer_range": initializer_range,
+        }
+        self.encoder = RecurrentEncoder(
+            source_vocabulary_size, **common, **self.options["encoder"], name="encoder"
+        )
+        self.decoder = self._make_decoder(target_vocabulary_size, common)
+        self.projection = VocabularyProjection(
+            target_vocabulary_size, self.decoder.units, initializer_range, name="projection"
+        )
+
+    def build(self, *_: Any) -> None:
+        """Create all variables."""
+        self.encoder.build()
+        self.decoder.build()
+        self.projection.build()
+        self.built = True
+
+    def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        """Features [B, T, H] of known targets."""
+        return self._read(inputs, training)[0]
+
+    def force(self, source: tf.Tensor, target: tf.Tensor, labels: tf.Tensor) -> ForcedOutput:
+        """Score given targets.
+
+        Args:
+            source: Int32 [B, S].
+            target: Int32 [B, T], begin mark first.
+            labels: Int32 [B, T], end mark last.
+        """
+        features, weights = self._read({"source": source, "target": target}, training=False)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels, self.projection(features)
+        )  # [B, T]
+        return ForcedOutput(
+            tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), weights
+        )
+
+    def translate(self, source: tf.Tensor, options: SearchOptions) -> Hypotheses:
+        """Find translations.
+
+        Args:
+            source: Int32 [B, S], each row ending in the end mark.
+            options: Method, beam, limits and number of translations.
+
+        Returns:
+            The best `options.nbest` translations of each row, best first.
+        """
+        encoded = self.encoder(source)
+        memory, state = self.decoder.prepare(encoded)
+        lengths = tf.reduce_sum(tf.cast(encoded.mask, tf.int32), -1) - 1  # [B], end mark aside
+        limits = SearchLimits.from_source(lengths, options)
+        return search(self._next_word(memory), state, limits, options, BEGIN_ID, END_ID)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal model."""
+        return {**super().get_config(), **self.options}
+
+    def _next_word(self, memory: AttentionMemory):
+        def step(tokens: tf.Tensor, state: DecoderState) -> tuple[tf.Tensor, DecoderState]:
+            outcome = self.decoder.step(tokens, memory, state)
+            return self.projection(outcome.features), outcome.state  # [B, K, V]
+
+        return step
+
+    def _read(
+        self, inputs: dict[str, tf.Tensor], training: bool
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        encoded = self.encoder(inputs["source"], training=training)
+        memory, state = self.decoder.prepare(encoded)
+        return self.decoder(inputs["target"], memory, state, training=training)
+
+    def _make_decoder(self, vocabulary_size: int, common: dict[str, Any]):
+        options = dict(self.options["decoder"])
+        kind = options.pop("kind", "luong")
+        if kind != "luong" and options.pop("input_feeding", False):
+            raise UserError(
+                f"model.decoder.input_feeding belongs to the kind 'luong'; the kind '{kind}' "
+                f"already feeds the attention of a step into it. Remove one of the two"
+            )
+        stack = self.encoder.stack
+        options["bridge"] = {
+            "name": options.pop("bridge", "dense"),
+            "encoder_units": stack.units,
+            "encoder_layers": len(stack.layers),
+            "bidirectional": stack.bidirectional,
+        }
+        return DECODERS[kind](
+            vocabulary_size,
+            self.encoder.memory_size,
+            attention=self.options["attention"],
+            **common,
+            **options,
+            name="decoder",
+        )

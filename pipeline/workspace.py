@@ -1,0 +1,186 @@
+"""Where the files of a run lie, and how they come to lie there whole.
+
+Every stage writes beside its destination and renames at the end, so that whoever looks at
+the workspace sees either the old state or the new one, never half of either.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from models.errors import UserError
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class Workspace:
+    """The folder of one run.
+
+    Attributes:
+        root: The run's folder. It need not exist yet.
+    """
+
+    root: pathlib.Path
+
+    @property
+    def experiment(self) -> pathlib.Path:
+        """The resolved experiment with the versions of the libraries that ran it."""
+        return self.root / "experiment.yaml"
+
+    @property
+    def data(self) -> pathlib.Path:
+        """Records, vocabularies and the manifest: what `prepare` publishes."""
+        return self.root / "data"
+
+    @property
+    def manifest(self) -> pathlib.Path:
+        """Counts, drops, sizes and fingerprints of the prepared data."""
+        return self.data / "manifest.json"
+
+    @property
+    def train(self) -> pathlib.Path:
+        """Checkpoints of the training run."""
+        return self.root / "train"
+
+    @property
+    def best(self) -> pathlib.Path:
+        """The best checkpoint by the metric the experiment names."""
+        return self.train / "best"
+
+    @property
+    def logs(self) -> pathlib.Path:
+        """TensorBoard's event files."""
+        return self.root / "logs"
+
+    @property
+    def scores(self) -> pathlib.Path:
+        """What `evaluate` writes."""
+        return self.root / "scores"
+
+    @property
+    def export(self) -> pathlib.Path:
+        """Holds one folder a model name, and in it one folder a version."""
+        return self.root / "export"
+
+    def shard(self, split: str, index: int, count: int, compression: str = "none") -> pathlib.Path:
+        """Path of one record file.
+
+        Args:
+            split: One of `SPLITS`.
+            index: From 0.
+            count: Number of shards of the split.
+            compression: `none` or `gzip`.
+        """
+        suffix = ".gz" if compression == "gzip" else ""
+        return self.data / f"{split}-{index:05d}-of-{count:05d}.tfrecord{suffix}"
+
+    def shards(self, split: str) -> list[pathlib.Path]:
+        """The record files of a split, in order; empty when there are none."""
+        return sorted(
+            path
+            for path in self.data.glob(f"{split}-*-of-*.tfrecord*")
+            if path.suffix in (".tfrecord", ".gz")
+        )
+
+    def vocabulary(self, side: str) -> pathlib.Path:
+        """Path of the SentencePiece model of a side (`source`, `target` or `shared`)."""
+        return self.data / f"{side}.spm"
+
+    def counts(self, side: str) -> pathlib.Path:
+        """Path of the unigram counts of a side: one line an id, `piece TAB count`."""
+        return self.data / f"{side}.counts.tsv"
+
+
+def fingerprint(value: Any) -> str:
+    """Stable hash of a JSON-like value, the same on every machine and run."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def file_fingerprint(path: str | os.PathLike) -> str:
+    """Hash of a file's bytes."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Write a UTF-8 file whole: beside its place first, then renamed into it."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(beside, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_json(path: str | os.PathLike, value: Any) -> None:
+    """Write a JSON file whole, indented, with the keys in the order given."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: str | os.PathLike, remedy: str) -> Any:
+    """Read a JSON file that an earlier stage wrote.
+
+    Args:
+        path: The file.
+        remedy: What the user should do when it is missing or torn.
+
+    Raises:
+        UserError: If the file is missing or is not JSON.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file. {remedy}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON ({error}). {remedy}") from None
+
+
+@contextlib.contextmanager
+def published_folder(destination: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Give a folder to write in that becomes `destination` only if the block succeeds.
+
+    The block writes in a hidden folder beside `destination`. If it ends normally that
+    folder takes the place of `destination`, whatever stood there; if it raises, or the
+    process is killed, `destination` is untouched and a later call clears what was left.
+
+    Args:
+        destination: The folder to publish.
+
+    Yields:
+        An empty folder on the same file system.
+    """
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    beside = destination.parent / f".{destination.name}.partial"
+    retired = destination.parent / f".{destination.name}.retired"
+    if retired.exists() and not destination.exists():
+        # Killed between the two renames of an earlier publication: the old state is whole.
+        os.replace(retired, destination)
+    for leftover in (beside, retired):
+        shutil.rmtree(leftover, ignore_errors=True)
+    beside.mkdir()
+    try:
+        yield beside
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    if destination.exists():
+        os.replace(destination, retired)
+    os.replace(beside, destination)
+    shutil.rmtree(retired, ignore_errors=True)
