@@ -7,11 +7,7 @@ import tensorflow as tf
 
 from models.initializers import uniform
 from models.recurrent import FinalStates, RecurrentStack
-
-PAD_ID = 0
-UNKNOWN_ID = 1
-BEGIN_ID = 2
-END_ID = 3
+from models.special_ids import PAD_ID
 
 
 class EncoderOutput(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from models.encoders import PAD_ID
 from models.losses import FullSoftmax, TokenLosses, VocabularyLoss
 from models.projection import VocabularyProjection
+from models.special_ids import PAD_ID
 
 
 class LossSums(NamedTuple):

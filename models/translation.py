@@ -6,12 +6,13 @@ import tensorflow as tf
 
 from models.attention import AttentionMemory
 from models.decoders import DECODERS, DecoderState
-from models.encoders import BEGIN_ID, END_ID, PAD_ID, RecurrentEncoder
+from models.encoders import RecurrentEncoder
 from models.errors import UserError
 from models.projection import VocabularyProjection
 from models.search.hypotheses import Hypotheses, SearchLimits
 from models.search.methods import SearchOptions, search
 from models.sequence_model import SequenceModel
+from models.special_ids import BEGIN_ID, END_ID, PAD_ID
 
 
 class ForcedOutput(NamedTuple):

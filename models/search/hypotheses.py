@@ -46,9 +46,10 @@ class SearchLimits(NamedTuple):
 
     @classmethod
     def from_source(cls, lengths: tf.Tensor, options: SearchOptions) -> "SearchLimits":
-        """Limits from source lengths, int32 [B], end mark aside."""
+        """Limits from source lengths, int32 [B], end mark aside; nothing translates to nothing."""
         factor = tf.cast(tf.cast(lengths, tf.float32) * options.max_length_factor, tf.int32)
-        return cls(factor + options.max_length_extra)
+        words = factor + options.max_length_extra  # [B]
+        return cls(tf.where(lengths > 0, words, tf.zeros_like(words)))
 
 
 class Hypotheses(NamedTuple):
