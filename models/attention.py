@@ -108,6 +108,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(mask, weights, tf.zeros_like(weights))
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class DotAttention(Attention):
     """`score(s, h) = sᵀh` (Luong et al. 2015, section 3.1). Needs D = M."""
 
@@ -128,6 +129,7 @@ class DotAttention(Attention):
         return tf.matmul(query, keys, transpose_b=True)
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class GeneralAttention(Attention):
     """`score(s, h) = sᵀWh` (Luong et al. 2015, section 3.1)."""
 
@@ -148,6 +150,7 @@ class GeneralAttention(Attention):
         return tf.matmul(query, keys, transpose_b=True)
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class AdditiveAttention(Attention):
     """`score(s, h) = vᵀ tanh(Ws + Uh + b)` (Bahdanau et al. 2015, appendix A.1.2).
 

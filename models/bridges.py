@@ -66,6 +66,7 @@ class Bridge(keras.layers.Layer, abc.ABC):
         }
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class ZeroBridge(Bridge):
     """The decoder starts from zeros."""
 
@@ -77,6 +78,7 @@ class ZeroBridge(Bridge):
         return tuple(self.state_type(*[zeros] * parts) for _ in range(self.layers))
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class CopyBridge(Bridge):
     """The decoder starts from the encoder's final states, layer by layer.
 
@@ -104,6 +106,7 @@ class CopyBridge(Bridge):
         )
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class DenseBridge(Bridge):
     """`s_0 = tanh(W h_1)` (Bahdanau et al. 2015, appendix A.2.2).
 

@@ -238,6 +238,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
         return unflat(outputs), tf.nest.map_structure(unflat, after)
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class LuongDecoder(Decoder):
     """Attention after the recurrent layers (Luong et al. 2015, section 3).
 
@@ -299,6 +300,7 @@ class LuongDecoder(Decoder):
         return self.combine(tf.concat([context, hidden], -1)), weights  # [B, Q, H]
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class BahdanauDecoder(Decoder):
     """Attention before the recurrent layers (Bahdanau et al. 2015, appendix A.2.2).
 

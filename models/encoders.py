@@ -18,6 +18,7 @@ class EncoderOutput(NamedTuple):
     final_states: FinalStates  # [B, H] a layer, direction and part
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class RecurrentEncoder(keras.layers.Layer):
     """Embedded pieces read by a recurrent stack.
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from models.initializers import uniform
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class VocabularyProjection(keras.layers.Layer):
     """`logits = features · kernelᵀ + bias`, one row of the kernel a word.
 

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from models.initializers import uniform
+from models.keras_recurrent import GRU, LSTM
 
 
 class LSTMState(NamedTuple):
@@ -25,8 +26,8 @@ CellState = LSTMState | GRUState
 StackState = tuple[CellState, ...]  # one entry a layer, the lowest first
 
 CELLS: dict[str, tuple[type[keras.layers.RNN], type]] = {
-    "lstm": (keras.layers.LSTM, LSTMState),
-    "gru": (keras.layers.GRU, GRUState),
+    "lstm": (LSTM, LSTMState),
+    "gru": (GRU, GRUState),
 }
 
 
@@ -37,6 +38,7 @@ class FinalStates(NamedTuple):
     backward: StackState | None  # None in a stack of one direction
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class RecurrentStack(keras.layers.Layer):
     """Recurrent layers upon each other.
 

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from models.attention import AttentionMemory
@@ -22,6 +23,7 @@ class ForcedOutput(NamedTuple):
     weights: tf.Tensor  # [B, T, S], float32: the attention when each was predicted
 
 
+@keras.saving.register_keras_serializable("seqloom")
 class TranslationModel(SequenceModel):
     """Recurrent encoder–decoder with attention.
 
