@@ -73,7 +73,11 @@ class RecurrentEncoder(keras.layers.Layer):
         Args:
             ids: Int32 [B, S], padded on the right with `PAD_ID`.
             training: Whether dropout is on.
+
+        Returns:
+            The memory and states; S is 1 where `ids` has no column.
         """
+        ids = with_a_position(ids)  # [B, S]
         mask = tf.not_equal(ids, PAD_ID)  # [B, S]
         embedded = self.dropout(self.embedding(ids), training=training)  # [B, S, E]
         memory, final_states = self.stack(embedded, mask=mask, training=training)  # [B, S, M]
@@ -93,3 +97,14 @@ class RecurrentEncoder(keras.layers.Layer):
             "dropout": self.dropout_rate,
             "initializer_range": self.stack.initializer_range,
         }
+
+
+def with_a_position(ids: tf.Tensor) -> tf.Tensor:
+    """Int32 [B, L] ids, with a column of pads where L is 0, as it is in a batch of no rows.
+
+    Recurrent loops cannot run over no steps.
+    """
+    if ids.shape[1]:
+        return ids
+    missing = tf.cast(tf.equal(tf.shape(ids)[1], 0), tf.int32)
+    return tf.pad(ids, [[0, 0], [0, missing]])

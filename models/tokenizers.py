@@ -21,6 +21,14 @@ class SentencePieceText(tf.Module):
         self._encoder = keras_nlp.tokenizers.SentencePieceTokenizer(proto=proto, dtype="int32")
         self._decoder = keras_nlp.tokenizers.SentencePieceTokenizer(proto=proto, dtype="int32")
         self.size = int(self._encoder.vocabulary_size())
+        # Outside a graph these tokenizers give Python lists; within one, always tensors.
+        self._encode = tf.function(
+            self._encoder.tokenize, input_signature=[tf.TensorSpec([None], tf.string)]
+        )
+        self._decode = tf.function(
+            self._decoder.detokenize,
+            input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)],
+        )
 
     @property
     def resources(self) -> list[tf.Module]:
@@ -29,11 +37,11 @@ class SentencePieceText(tf.Module):
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids, ragged int32 [B, (S)], of strings [B]; no begin or end mark."""
-        return self._encoder.tokenize(texts)
+        return self._encode(texts)
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Strings [B] of int32 ids [B, L]; marks and pads say nothing."""
-        return self._decoder.detokenize(without_marks(ids))
+        return self._decode(without_marks(ids))
 
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
         """The pieces, strings of the shape of `ids`; pads become empty strings."""

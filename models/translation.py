@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from models.attention import AttentionMemory
 from models.decoders import DECODERS, DecoderState
-from models.encoders import RecurrentEncoder
+from models.encoders import RecurrentEncoder, with_a_position
 from models.errors import UserError
 from models.projection import VocabularyProjection
 from models.search.hypotheses import Hypotheses, SearchLimits
@@ -100,7 +100,11 @@ class TranslationModel(SequenceModel):
             source: Int32 [B, S].
             target: Int32 [B, T], begin mark first.
             labels: Int32 [B, T], end mark last.
+
+        Returns:
+            Log probabilities and attention; T is 1 where the targets have no column.
         """
+        target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
         features, weights = self._read({"source": source, "target": target}, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels, self.projection(features)

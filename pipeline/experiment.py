@@ -242,7 +242,7 @@ class ExportSection(Section):
     nbest: PositiveInt = Field(5, description="Translations of the signature nbest.")
     max_source_length: PositiveInt = Field(200, description="Pieces kept of a request's sentence.")
     warmup_requests: NonNegativeInt = Field(
-        8, le=1000, description="Recorded requests that a server replays while loading."
+        8, le=250, description="Sentences that a server replays through each signature while loading."
     )
 
 

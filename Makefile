@@ -1,0 +1,34 @@
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help install demo test check clean
+
+help:
+	@echo "make demo     install, then walk the road from raw text to a served translation"
+	@echo "make test     install, then run all tests"
+	@echo "make check    lint and type-check"
+	@echo "make clean    remove the environment and the demo's run"
+
+install: $(INSTALLED)
+
+$(INSTALLED): setup.py
+	@echo "Installing into $(VENV) (about 3 GB with TensorFlow)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serving,dev]'
+	touch $@
+
+demo: $(INSTALLED)
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash demo.sh
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) runs/demo

@@ -1,0 +1,205 @@
+"""The command `seqloom`: parses, calls, prints.
+
+What a verb needs is imported by the verb, so that `seqloom translate --server`, which needs no
+TensorFlow, starts at once.
+"""
+
+import os
+import pathlib
+import sys
+from typing import Annotated, TYPE_CHECKING
+
+import rich.console
+import typer
+
+from models.errors import UserError
+
+if TYPE_CHECKING:
+    from pipeline.experiment import Experiment
+    from pipeline.workspace import Workspace
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="From raw text to a translation model that answers over gRPC and REST.",
+)
+
+ExperimentFile = Annotated[
+    pathlib.Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment.")
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="SECTION.KEY=VALUE",
+        help="Override a key of the experiment; may stand many times.",
+    ),
+]
+_NOTHING: list[str] = []
+
+
+def _example(command: str) -> str:
+    return f"Example: {command}"
+
+
+def main() -> None:
+    """Entry point. Exit status 0 done, 1 failed, 2 the user's mistake."""
+    try:
+        app()
+    except UserError as error:
+        _complain(str(error))
+        sys.exit(2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if os.environ.get("SEQLOOM_DEBUG"):
+            raise
+        _complain(
+            f"{type(error).__name__}: {error}\n"
+            f"This is a fault of the program or of the machine; SEQLOOM_DEBUG=1 shows where."
+        )
+        sys.exit(1)
+
+
+@app.command(epilog=_example("seqloom prepare configs/demo.yaml --set data.shards=16"))
+def prepare(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
+    """Turn corpora into records and vocabularies, by Beam."""
+    from pipeline.prepare.run import prepare as stage
+
+    stage(*_load(experiment, overrides), _console())
+
+
+@app.command(epilog=_example("seqloom train configs/demo.yaml --set train.batch_tokens=4096"))
+def train(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
+    """Train, or go on training from the last checkpoint."""
+    _quiet_tensorflow()
+    from pipeline.stages import train_stage
+
+    train_stage(*_load(experiment, overrides), _console())
+
+
+@app.command(epilog=_example("seqloom evaluate configs/demo.yaml --set search.beam_size=8"))
+def evaluate(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
+    """Translate the test split with the best model and score it."""
+    _quiet_tensorflow()
+    from pipeline.evaluate import evaluate as stage
+
+    stage(*_load(experiment, overrides), _console())
+
+
+@app.command(epilog=_example("seqloom export configs/demo.yaml"))
+def export(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
+    """Write the best model as the next version of a servable."""
+    _quiet_tensorflow()
+    from pipeline.export import export as stage
+
+    stage(*_load(experiment, overrides), _console())
+
+
+@app.command(epilog=_example("seqloom run configs/demo.yaml"))
+def run(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
+    """Prepare, train, evaluate and export, leaving out what is up to date."""
+    _quiet_tensorflow()
+    from pipeline.stages import run_stages
+
+    run_stages(*_load(experiment, overrides), _console())
+
+
+@app.command(epilog=_example("seqloom serve configs/demo.yaml --port 8500 --rest-api-port 8501"))
+def serve(
+    experiment: ExperimentFile,
+    overrides: Overrides = _NOTHING,
+    engine: Annotated[
+        str | None, typer.Option(help="auto, embedded or tensorflow; the experiment's if left out.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind to.")] = None,
+    port: Annotated[int | None, typer.Option(help="gRPC; 0 takes a free one.")] = None,
+    rest_api_port: Annotated[int | None, typer.Option(help="REST; 0 takes a free one.")] = None,
+    address_file: Annotated[
+        pathlib.Path | None, typer.Option(help="Written, as JSON, once both ports answer.")
+    ] = None,
+) -> None:
+    """Serve the newest exported version, and newer ones as they appear."""
+    _quiet_tensorflow()
+    options = {"engine": engine, "host": host, "port": port, "rest_api_port": rest_api_port}
+    given = [f"serving.{key}={value}" for key, value in options.items() if value is not None]
+    from pipeline.stages import serve_stage
+
+    sys.exit(serve_stage(*_load(experiment, [*overrides, *given]), address_file))
+
+
+@app.command(
+    epilog=_example("seqloom translate --server 127.0.0.1:8500 < source.txt > translations.txt")
+)
+def translate(
+    server: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Server to ask.")
+    ] = "",
+    rest: Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")] = False,
+    model: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
+    ] = None,
+    model_name: Annotated[str, typer.Option(help="Name the model is served under.")] = "translation",
+    batch_size: Annotated[int, typer.Option(min=1, help="Sentences a request.")] = 32,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
+) -> None:
+    """Translate standard input to standard output, a line in, a line out."""
+    if model is not None and server:
+        raise UserError("--model and --server were both given; keep one of the two")
+    if model is not None:
+        _quiet_tensorflow()
+    from pipeline.translate import translate_standard_input
+
+    translate_standard_input(server, rest, model, model_name, batch_size, timeout)
+
+
+@app.command(epilog=_example("seqloom monitor configs/demo.yaml --port 6006"))
+def monitor(
+    experiment: ExperimentFile,
+    overrides: Overrides = _NOTHING,
+    host: Annotated[str, typer.Option(help="Address to bind to.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the page.")] = 6006,
+) -> None:
+    """Open TensorBoard on the run's logs."""
+    from pipeline.monitor.tensorboard import open_tensorboard
+
+    _, workspace = _load(experiment, overrides)
+    sys.exit(open_tensorboard(workspace.logs, host, port))
+
+
+@app.command(epilog=_example("seqloom show configs/demo.yaml --set model.cell=gru"))
+def show(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
+    """Print the experiment with every key, defaults included."""
+    from pipeline.experiment_file import dump_experiment
+
+    typer.echo(dump_experiment(_load(experiment, overrides)[0]), nl=False)
+
+
+def _load(path: pathlib.Path, overrides: list[str]) -> "tuple[Experiment, Workspace]":
+    from pipeline.experiment_file import load_experiment, workspace_of
+
+    experiment = load_experiment(path, overrides)
+    return experiment, workspace_of(experiment)
+
+
+def _console() -> rich.console.Console:
+    """Where stages report. Piped lines are not wrapped: a reader may be a program."""
+    console = rich.console.Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return console
+
+
+def _complain(message: str) -> None:
+    print(f"seqloom: {message}", file=sys.stderr)
+
+
+def _quiet_tensorflow() -> None:
+    """Keep TensorFlow's start-up lines off the terminal, unless they are asked for."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+if __name__ == "__main__":
+    main()

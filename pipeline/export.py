@@ -1,0 +1,108 @@
+"""The export stage: the best model becomes the next version of a servable."""
+
+import pathlib
+from typing import Any
+
+import rich.console
+
+from pipeline.assembly import (
+    build_model,
+    configure_tensorflow,
+    load_vocabularies,
+    search_options,
+)
+from pipeline.batches import read_pairs
+from pipeline.experiment import Experiment
+from pipeline.prepare.manifest import load_manifest
+from pipeline.train.checkpoints import best_fingerprint, restore_best
+from pipeline.workspace import Workspace, fingerprint, published_folder, read_json, write_json
+from serving.export import ExportOptions, export_translation
+
+_ORIGIN = pathlib.Path("assets.extra", "seqloom.json")
+
+
+def export(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> pathlib.Path:
+    """Export the best model as a new version.
+
+    The version folder appears whole, by a rename, because a server loads it as soon as its
+    name is there.
+
+    Args:
+        experiment: The experiment.
+        workspace: With prepared data and a trained model.
+        console: Where the outcome goes.
+
+    Returns:
+        The version folder, `export/<model name>/<version>`.
+    """
+    load_manifest(workspace, experiment)
+    configure_tensorflow(experiment)
+    vocabularies = load_vocabularies(experiment, workspace)
+    model = build_model(experiment, vocabularies)
+    step = restore_best(workspace, model)
+    base = workspace.export / experiment.export.model_name
+    destination = base / str(max(versions(base), default=0) + 1)
+    options = ExportOptions(
+        model_name=experiment.export.model_name,
+        search=search_options(experiment),
+        nbest=experiment.export.nbest,
+        max_source_length=experiment.export.max_source_length,
+    )
+    with published_folder(destination) as folder:
+        export_translation(
+            model,
+            vocabularies.source,
+            vocabularies.target,
+            options,
+            folder,
+            _warmup_texts(experiment, workspace),
+        )
+        write_json(folder / _ORIGIN, _origin(experiment, workspace, step))
+    console.print(f"Exported step {step:,} to {destination}")
+    return destination
+
+
+def versions(base: pathlib.Path) -> list[int]:
+    """Versions of a servable, in ascending order."""
+    if not base.is_dir():
+        return []
+    return sorted(int(path.name) for path in base.iterdir() if path.name.isdecimal())
+
+
+def is_exported(experiment: Experiment, workspace: Workspace) -> bool:
+    """Whether the newest version is of this experiment and its best weights."""
+    base = workspace.export / experiment.export.model_name
+    known = versions(base)
+    if not known or not (base / str(known[-1]) / _ORIGIN).exists():
+        return False
+    before = read_json(base / str(known[-1]) / _ORIGIN, "Delete this version.")
+    return before["fingerprint"] == export_fingerprint(experiment, workspace)
+
+
+def export_fingerprint(experiment: Experiment, workspace: Workspace) -> str:
+    """Of all that an export depends on: data, weights, search and its own settings."""
+    manifest = load_manifest(workspace, experiment)
+    return fingerprint(
+        [
+            manifest["fingerprint"],
+            best_fingerprint(workspace),
+            experiment.search.model_dump(),
+            experiment.export.model_dump(),
+        ]
+    )
+
+
+def _origin(experiment: Experiment, workspace: Workspace, step: int) -> dict[str, Any]:
+    return {
+        "experiment": experiment.name,
+        "checkpoint_step": step,
+        "fingerprint": export_fingerprint(experiment, workspace),
+    }
+
+
+def _warmup_texts(experiment: Experiment, workspace: Workspace) -> list[str]:
+    """Sentences of the valid split, or of the training split where there is none."""
+    shards = workspace.shards("valid") or workspace.shards("train")
+    return read_pairs(shards, experiment.export.warmup_requests)[1]

@@ -1,0 +1,1 @@
+"""What a person sees of a training run: on the terminal and in TensorBoard."""

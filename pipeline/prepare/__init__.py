@@ -1,0 +1,1 @@
+"""The stage `prepare`: from corpus files to records and vocabularies, by Apache Beam."""

@@ -1,0 +1,145 @@
+"""A first look at a corpus file: is it whole, is it text, where do its lines lie."""
+
+import contextlib
+import dataclasses
+import gzip
+import itertools
+import os
+import pathlib
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from models.errors import UserError
+from pipeline.prepare.encodings import advice, is_text
+from pipeline.workspace import file_fingerprint
+
+BLOCK_LINES = 4096
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_HEAD_BYTES = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFacts:
+    """What a look at a file found.
+
+    Attributes:
+        path: The file as the experiment names it.
+        text_path: Where its plain text lies: the file, or its unpacked copy.
+        bytes: Size of the file.
+        hash: Of the file's bytes.
+        lines: Number of lines.
+        offsets: In the plain text, of every `BLOCK_LINES`-th line's first byte, behind a
+            byte order mark, and last of the end.
+    """
+
+    path: str
+    text_path: str
+    bytes: int
+    hash: str
+    lines: int
+    offsets: tuple[int, ...]
+
+
+def inspect_file(path: str, unpacked: pathlib.Path) -> FileFacts:
+    """Read a file once and say what it holds.
+
+    Args:
+        path: The file. If its name ends in `.gz` it is unpacked, because a gzip cannot be
+            read from the middle.
+        unpacked: Where the plain text of a gzip goes.
+
+    Raises:
+        UserError: If the file is missing, not a regular file, unreadable, empty, a torn
+            gzip, or for the most part not UTF-8.
+    """
+    check_file(path)
+    text_path = os.path.abspath(path)
+    if path.endswith(".gz"):
+        _unpack(path, unpacked)
+        text_path = str(unpacked)
+    with _told_plainly(path), open(text_path, "rb") as file:
+        lines, offsets = _scan(path, file)
+    return FileFacts(
+        path=path,
+        text_path=text_path,
+        bytes=os.path.getsize(path),
+        hash=file_fingerprint(path),
+        lines=lines,
+        offsets=tuple(offsets),
+    )
+
+
+def check_file(path: str) -> None:
+    """Hold a path to being a regular file that `prepare` can read.
+
+    Raises:
+        UserError: If it is not.
+    """
+    if path.endswith(".zip"):
+        raise UserError(f"{path}: zip archives are not read; unpack it and name the file inside")
+    with _told_plainly(path):
+        os.stat(path)
+        if os.path.isdir(path):
+            raise IsADirectoryError
+        if not os.path.isfile(path):
+            raise UserError(f"{path}: not a regular file; a corpus is read more than once")
+        with open(path, "rb"):
+            pass
+
+
+@contextlib.contextmanager
+def _told_plainly(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no such file (looked for from {os.getcwd()}); name an existing one in data"
+        ) from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: a folder, where a corpus file was expected") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _unpack(path: str, unpacked: pathlib.Path) -> None:
+    try:
+        with gzip.open(path, "rb") as packed, open(unpacked, "wb") as plain:
+            while piece := packed.read(1 << 20):
+                plain.write(piece)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(
+            f"{path}: not a whole gzip file ({error}); fetch or pack it again, or drop .gz "
+            "from its name if it is plain text"
+        ) from None
+
+
+def _scan(path: str, file: BinaryIO) -> tuple[int, list[int]]:
+    """Number of lines and the offsets of their blocks.
+
+    Raises:
+        UserError: If there is no line, or most lines are not UTF-8.
+    """
+    head = file.read(_HEAD_BYTES)
+    start = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
+    file.seek(start)
+    lines, offsets, broken = 0, [start], []
+    # Iterating over a binary file ends lines at \n alone.
+    while block := list(itertools.islice(file, BLOCK_LINES)):
+        broken += _broken_lines(block, lines + 1)
+        lines += len(block)
+        offsets.append(offsets[-1] + sum(map(len, block)))
+    if not lines:
+        raise UserError(f"{path}: an empty file, where a sentence a line was expected")
+    if len(broken) > lines / 2:
+        raise UserError(
+            f"{path}, line {broken[0]}: not UTF-8, like {len(broken)} of its {lines} lines. "
+            f"{advice(path, head)}"
+        )
+    return lines, offsets
+
+
+def _broken_lines(block: list[bytes], first: int) -> list[int]:
+    if is_text(b"".join(block)):
+        return []
+    return [number for number, line in enumerate(block, first) if not is_text(line)]

@@ -1,0 +1,94 @@
+"""What every worker is told: the choices of the experiment and where the files go."""
+
+import dataclasses
+import pathlib
+
+from pipeline.experiment import CorpusFile, DataSection, Experiment, VocabularySection
+from pipeline.prepare.milestones import Milestones
+from pipeline.prepare.plan import list_inputs, list_splits
+from pipeline.prepare.selection import TRAIN, PairSelection
+from pipeline.prepare.shards import ShardOptions
+from pipeline.workspace import Workspace
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One run of the stage. Workers on other machines need `folder` under the same path.
+
+    Attributes:
+        data: The experiment's section.
+        vocabulary: The experiment's section.
+        seed: The experiment's seed.
+        inputs: Split and description of each input, by index.
+        input_names: Name of each input, by index, as `train[0]`.
+        shards: How the shards of each split are written.
+        folder: Receives vocabularies and shards.
+        scratch: Receives what is gone when the stage ends.
+    """
+
+    data: DataSection
+    vocabulary: VocabularySection
+    seed: int
+    inputs: tuple[tuple[str, CorpusFile], ...]
+    input_names: tuple[str, ...]
+    shards: dict[str, ShardOptions]
+    folder: pathlib.Path
+    scratch: pathlib.Path
+
+    @property
+    def milestones(self) -> Milestones:
+        """Marks of the work done."""
+        return Milestones(self.scratch / "milestones")
+
+    @property
+    def report_path(self) -> pathlib.Path:
+        """File that receives the report of the whole run."""
+        return self.scratch / "report.pickle"
+
+    @property
+    def logs(self) -> pathlib.Path:
+        """Folder of the worker processes' standard error."""
+        return self.scratch / "logs"
+
+    @property
+    def unpacked(self) -> pathlib.Path:
+        """Folder of the plain text of compressed inputs."""
+        return self.scratch / "unpacked"
+
+    def selection(self) -> PairSelection:
+        """The reading half of the stage."""
+        return PairSelection(self.data, self.inputs, self.seed)
+
+
+def make_job(experiment: Experiment, workspace: Workspace, folder: pathlib.Path) -> Job:
+    """Describe a run that writes to `folder`, and make the folders it needs."""
+    inputs = list_inputs(experiment.data)
+    job = Job(
+        data=experiment.data,
+        vocabulary=experiment.vocabulary,
+        seed=experiment.seed,
+        inputs=tuple((split, corpus) for split, _, corpus in inputs),
+        input_names=tuple(f"{split}[{position}]" for split, position, _ in inputs),
+        shards={
+            split: _shard_options(experiment.data, workspace, split)
+            for split in list_splits(experiment.data)
+        },
+        folder=folder.absolute(),
+        scratch=folder.absolute() / ".scratch",
+    )
+    for needed in (job.scratch / "milestones", job.logs, job.unpacked):
+        needed.mkdir(parents=True)
+    return job
+
+
+def _shard_options(data: DataSection, workspace: Workspace, split: str) -> ShardOptions:
+    training = split == TRAIN
+    count = data.shards if training else data.evaluation_shards
+    paths = [workspace.shard(split, index, count, data.compression) for index in range(count)]
+    return ShardOptions(
+        split=split,
+        names=tuple(path.name for path in paths),
+        shuffled=training,
+        drop_duplicates=training and data.cleaning.drop_duplicates,
+        compression=data.compression,
+    )

@@ -1,0 +1,39 @@
+"""Why a pair is dropped: one name a reason, the same in counters, manifest and table."""
+
+MISSING_COLUMN = "missing_column"
+BROKEN_JSON = "broken_json"
+MISSING_KEY = "missing_key"
+NOT_A_STRING = "not_a_string"
+INVALID_UTF8 = "invalid_utf8"
+CONTROL_CHARACTERS = "control_characters"
+EMPTY = "empty"
+IDENTICAL = "identical"
+TOO_LONG = "too_long"
+LENGTH_RATIO = "length_ratio"
+DUPLICATE = "duplicate"
+
+DESCRIPTIONS = {
+    MISSING_COLUMN: "a TSV line with fewer columns than the input names",
+    BROKEN_JSON: "a line that is not a JSON object",
+    MISSING_KEY: "a JSON object without a key the input names",
+    NOT_A_STRING: "a JSON value that is not a string",
+    INVALID_UTF8: "bytes that are not UTF-8",
+    CONTROL_CHARACTERS: "a character of U+0000–001F or U+007F–009F inside a sentence",
+    EMPTY: "a side with nothing but white space",
+    IDENTICAL: "two equal sides",
+    TOO_LONG: "more pieces than the limit",
+    LENGTH_RATIO: "sides of too different length",
+    DUPLICATE: "a pair that stood earlier",
+}
+
+
+class Dropped(Exception):
+    """Raised where a pair fails a rule.
+
+    Attributes:
+        reason: A key of `DESCRIPTIONS`.
+    """
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason

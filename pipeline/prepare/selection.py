@@ -1,0 +1,98 @@
+"""From a block to the pairs worth tokenising, each with its split."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline.experiment import CorpusFile, DataSection
+from pipeline.prepare.cleaning import check_characters, check_difference
+from pipeline.prepare.hashing import SeededHash
+from pipeline.prepare.readers import Block, make_reader
+from pipeline.prepare.reasons import Dropped
+from pipeline.prepare.report import Report
+
+TRAIN = "train"
+
+
+class Pair(NamedTuple):
+    """A pair that passed the rules on characters.
+
+    Attributes:
+        split: The split it belongs to.
+        line: Number of its line in the input, from 1.
+        source: UTF-8.
+        target: UTF-8.
+    """
+
+    split: str
+    line: int
+    source: bytes
+    target: bytes
+
+
+class PairSelection:
+    """Reads blocks, cleans by characters and deals the pairs out to the splits.
+
+    Args:
+        data: The experiment's section.
+        inputs: Split and description of each input, by index.
+        seed: The experiment's seed.
+    """
+
+    def __init__(self, data: DataSection, inputs: Sequence[tuple[str, CorpusFile]], seed: int):
+        self._readers = [make_reader(corpus) for _, corpus in inputs]
+        self._splits = [
+            hold_out_splits(data, seed) if split == TRAIN else _always(split) for split, _ in inputs
+        ]
+        self._own_splits = [split for split, _ in inputs]
+        self._drop_identical = data.cleaning.drop_identical
+
+    def pairs(self, block: Block, report: Report) -> Iterator[Pair]:
+        """The pairs of a block that pass.
+
+        Args:
+            block: The block.
+            report: Receives what came in and what was dropped. A line that cannot be read,
+                and so not be dealt out, counts for the split that names its input.
+
+        Yields:
+            The others, in the order of their lines.
+        """
+        reader = self._readers[block.input]
+        split_of = self._splits[block.input]
+        for line, raw in reader.rows(block):
+            split = self._own_splits[block.input]
+            try:
+                source, target = reader.sides(*raw)
+                check_characters(source, target)
+                split = split_of(source, target)
+                if self._drop_identical and split == TRAIN:
+                    check_difference(source, target)
+            except Dropped as dropped:
+                report.drop(block.input, split, dropped.reason, line)
+            else:
+                yield Pair(split, line, source, target)
+            report.tallies[block.input, split].pairs_in += 1
+
+
+def hold_out_splits(data: DataSection, seed: int) -> Callable[[bytes, bytes], str]:
+    """A function that gives the split of a pair of a training input.
+
+    It goes by the hash of one side, so that a sentence of that side is always in the same
+    split.
+    """
+    shares = data.hold_out
+    if not shares.valid and not shares.test:
+        return _always(TRAIN)
+    place = SeededHash(seed, "hold out")
+
+    def split_of(source: bytes, target: bytes) -> str:
+        fraction = place.fraction(source if shares.side == "source" else target)
+        if fraction < shares.valid:
+            return "valid"
+        return "test" if fraction < shares.valid + shares.test else TRAIN
+
+    return split_of
+
+
+def _always(split: str) -> Callable[[bytes, bytes], str]:
+    return lambda source, target: split

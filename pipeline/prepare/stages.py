@@ -1,0 +1,232 @@
+"""The steps of the Beam pipeline, each a DoFn over thousands of pairs at a time."""
+
+import collections
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from models.errors import UserError
+from pipeline.prepare.cleaning import LengthRules, check_pieces
+from pipeline.prepare.engine import beam
+from pipeline.prepare.hashing import SeededHash, bucket
+from pipeline.prepare.job import Job
+from pipeline.prepare.milestones import SAMPLING, TRAINING, WRITING
+from pipeline.prepare.readers import Block
+from pipeline.prepare.reasons import Dropped
+from pipeline.prepare.report import Report, VocabularyFacts
+from pipeline.prepare.selection import TRAIN, Pair
+from pipeline.prepare.shards import (
+    EncodedPair,
+    ShardWriter,
+    pack_ids,
+    pack_pairs,
+    unpack_pairs,
+)
+from pipeline.prepare.vocabularies import (
+    SIDES,
+    SentenceSample,
+    Tokenizer,
+    join_sentences,
+    split_sentences,
+    train_vocabulary,
+    vocabulary_names,
+)
+
+REPORT = "report"
+COUNTERS = "prepare"
+
+
+class Step(beam.DoFn):
+    """Contract of a step: `work` yields results and fills a report.
+
+    What the user has to mend travels in the report. Raised, it would come out of the
+    runner wrapped in its traceback, and print another on the worker's standard error.
+
+    Args:
+        job: The run.
+    """
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def work(self, element, report: Report, *side_inputs) -> Iterator:
+        """Do one element's work.
+
+        Args:
+            element: The element.
+            report: To be filled.
+            *side_inputs: What the pipeline passes beside the element.
+
+        Yields:
+            Elements for the next step.
+        """
+        raise NotImplementedError
+
+    def process(self, element, *side_inputs):
+        """Run `work`, then send its report along and add it to Beam's counters."""
+        report = Report()
+        try:
+            yield from self.work(element, report, *side_inputs)
+        except UserError as error:
+            report.problems.add(str(error))
+        except OSError as error:
+            where = error.filename or self.job.folder
+            report.problems.add(f"{where}: {error.strerror}, while preparing records")
+        count(report)
+        yield beam.pvalue.TaggedOutput(REPORT, report)
+
+
+def count(report: Report) -> None:
+    """Add a report to Beam's counters."""
+    for name, number in report.counters().items():
+        beam.metrics.Metrics.counter(COUNTERS, name).inc(number)
+
+
+class SampleSentences(Step):
+    """`Block → side, joined sentences` of its pairs in the training split."""
+
+    def setup(self):
+        """Make what does not travel."""
+        self._selection = self.job.selection()
+
+    def work(self, element: Block, report: Report):
+        """Give the distinct sentences of either side."""
+        # Its own report is not wanted: the encoding step reads the same lines again.
+        pairs = [p for p in self._selection.pairs(element, Report()) if p.split == TRAIN]
+        for side in SIDES:
+            yield side, join_sentences(dict.fromkeys(getattr(pair, side) for pair in pairs))
+        self.job.milestones.reach(SAMPLING, element.name)
+
+
+def empty_sample(job: Job) -> SentenceSample:
+    """A sample of the size the experiment asks for."""
+    return SentenceSample(job.vocabulary.sample_sentences, SeededHash(job.seed, "sample"))
+
+
+class BottomSentences(beam.CombineFn):
+    """Gathers joined sentences into the sample of the whole.
+
+    Args:
+        job: The run.
+    """
+
+    def __init__(self, job: Job):
+        self._job = job
+
+    def create_accumulator(self):
+        """An empty sample."""
+        return empty_sample(self._job)
+
+    def add_input(self, mutable_accumulator, element):
+        """Add one block's sentences."""
+        mutable_accumulator.add(split_sentences(element))
+        return mutable_accumulator
+
+    def merge_accumulators(self, accumulators):
+        """Add up samples."""
+        merged = self.create_accumulator()
+        for sample in accumulators:
+            merged.add(sample.sentences())
+        return merged
+
+    def extract_output(self, accumulator):
+        """The joined sentences of the sample."""
+        return join_sentences(accumulator.sentences())
+
+
+class TrainVocabulary(Step):
+    """`name, (side, joined sentences)s → name, model`, written to the job's folder too."""
+
+    def work(self, element: tuple[str, Iterable[tuple[str, bytes]]], report: Report):
+        """Train on the samples of the sides that share the vocabulary."""
+        name, samples = element
+        sentences = [
+            sentence for _, joined in sorted(samples) for sentence in split_sentences(joined)
+        ]
+        if not sentences:
+            return  # Nothing is left of the split; the command says why.
+        model = train_vocabulary(sentences, self.job.vocabulary, name)
+        (self.job.folder / f"{name}.spm").write_bytes(model)
+        report.vocabularies[name] = VocabularyFacts(
+            size=Tokenizer(model).size,
+            hash=hashlib.sha256(model).hexdigest()[:16],
+            sentences=len(sentences),
+        )
+        yield name, model
+        self.job.milestones.reach(TRAINING, name)
+
+
+class EncodeBlock(Step):
+    """`Block, models → shard, packed pairs`."""
+
+    def setup(self):
+        """Make what does not travel."""
+        self._selection = self.job.selection()
+        self._rules = LengthRules(self.job.data.cleaning)
+        self._order = SeededHash(self.job.seed, "order")
+        self._tokenizers: dict[str, Tokenizer] = {}
+
+    def work(self, element: Block, report: Report, models: dict[str, bytes]):
+        """Tokenise, hold to the rules on lengths, deal out to the shards."""
+        pairs = list(self._selection.pairs(element, report))
+        if self._has_vocabularies(models):
+            shards = collections.defaultdict(list)
+            for pair in self._encode(pairs, element.input, report):
+                shards[pair[0]].append(pair[1])
+            for name, encoded in shards.items():
+                yield name, pack_pairs(encoded)
+        self.job.milestones.reach(WRITING, element.name)
+
+    def _has_vocabularies(self, models: dict[str, bytes]) -> bool:
+        """Whether there is anything to encode by: none if no training pair was left."""
+        names = vocabulary_names(self.job.vocabulary)
+        if not self._tokenizers and set(names.values()) <= set(models):
+            self._tokenizers = {side: Tokenizer(models[name]) for side, name in names.items()}
+        return bool(self._tokenizers)
+
+    def _encode(
+        self, pairs: list[Pair], input_index: int, report: Report
+    ) -> Iterator[tuple[str, EncodedPair]]:
+        sources = self._tokenizers["source"].encode([pair.source for pair in pairs])
+        targets = self._tokenizers["target"].encode([pair.target for pair in pairs])
+        for pair, source, target in zip(pairs, sources, targets, strict=True):
+            try:
+                check_pieces(source, target)
+                if pair.split == TRAIN:
+                    source, target, cut = self._rules.apply(source, target)
+                    report.tallies[input_index, TRAIN].truncated += cut
+            except Dropped as dropped:
+                report.drop(input_index, pair.split, dropped.reason, pair.line)
+            else:
+                yield self._placed(pair, input_index, source, target)
+
+    def _placed(
+        self, pair: Pair, input_index: int, source: list[int], target: list[int]
+    ) -> tuple[str, EncodedPair]:
+        # No sentence holds a line end, so that different pairs never join to the same bytes.
+        digest = self._order.digest(pair.source + b"\n" + pair.target)
+        names = self.job.shards[pair.split].names
+        encoded = EncodedPair(
+            digest, input_index, pair.line, pack_ids(source), pack_ids(target),
+            pair.source, pair.target,
+        )  # fmt: skip
+        return names[bucket(digest, len(names))], encoded
+
+
+class WriteShard(Step):
+    """`shard, packed pairs → a record file` in the job's folder."""
+
+    def setup(self):
+        """Make what does not travel."""
+        order = SeededHash(self.job.seed, "order")
+        self._writers = {
+            name: ShardWriter(options, self.job.folder, self.job.input_names, order)
+            for options in self.job.shards.values()
+            for name in options.names
+        }
+
+    def work(self, element: tuple[str, Iterable[bytes]], report: Report):
+        """Write one shard."""
+        name, packed = element
+        report.add(self._writers[name].write(name, unpack_pairs(packed)))
+        self.job.milestones.reach(WRITING, name)
+        yield from ()

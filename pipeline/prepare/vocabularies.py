@@ -1,0 +1,172 @@
+"""SentencePiece vocabularies: the sample, the training, the tokenizer, the counts."""
+
+import heapq
+import io
+import pathlib
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import sentencepiece
+
+from models.errors import UserError
+from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from pipeline.experiment import VocabularySection
+from pipeline.prepare.hashing import DIGEST_BYTES, SeededHash
+from pipeline.workspace import write_text
+
+SIDES = ("source", "target")
+SHARED = "shared"
+
+# Part of the result: another number gives other pieces, so it does not follow the machine.
+_TRAINER_THREADS = 4
+_LONGEST_SENTENCE_BYTES = 1 << 16
+
+
+def vocabulary_names(options: VocabularySection) -> dict[str, str]:
+    """The vocabulary of each side: the side's own, or `shared`."""
+    return {side: SHARED if options.shared else side for side in SIDES}
+
+
+class SentenceSample:
+    """The sentences with the smallest hashes: a fair sample that no order changes.
+
+    It holds a sentence once, however often it is added, and never more than twice `size`
+    of them. Adding the samples of the parts of a corpus gives the sample of the whole.
+
+    Args:
+        size: Sentences to keep.
+        order: The hash.
+    """
+
+    def __init__(self, size: int, order: SeededHash):
+        self._size = size
+        self._order = order
+        self._ranked: set[bytes] = set()
+
+    def add(self, sentences: Iterable[bytes]) -> None:
+        """Add sentences."""
+        digest = self._order.digest
+        self._ranked.update(digest(sentence) + sentence for sentence in sentences)
+        if len(self._ranked) > 2 * self._size:
+            self._ranked = set(heapq.nsmallest(self._size, self._ranked))
+
+    def sentences(self) -> list[bytes]:
+        """The sentences kept, in the order of their hashes."""
+        return [ranked[DIGEST_BYTES:] for ranked in sorted(self._ranked)[: self._size]]
+
+
+def join_sentences(sentences: Iterable[bytes]) -> bytes:
+    """Sentences as one element of the pipeline, which moves quicker than thousands."""
+    return b"\n".join(sentences)
+
+
+def split_sentences(joined: bytes) -> list[bytes]:
+    """The sentences that `join_sentences` joined; none of them is empty or holds a line end."""
+    return joined.split(b"\n") if joined else []
+
+
+def train_vocabulary(sentences: list[bytes], options: VocabularySection, name: str) -> bytes:
+    """Train a SentencePiece model.
+
+    The same sentences in the same order and the same options give the same bytes.
+
+    Args:
+        sentences: UTF-8, at least one.
+        options: The experiment's section.
+        name: `source`, `target` or `shared`.
+
+    Returns:
+        The bytes of the model.
+
+    Raises:
+        UserError: If SentencePiece cannot make a vocabulary of the size asked for.
+    """
+    field = "target_size" if name == "target" else "source_size"
+    size = getattr(options, field)
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            **_trainer_options(options, size),
+        )
+    except RuntimeError as error:
+        raise UserError(
+            f"vocabulary.{field}: no {options.algorithm} vocabulary of {size} pieces comes of "
+            f"{len(sentences)} {name} sentences: {_explanation(error)}"
+        ) from None
+    return model.getvalue()
+
+
+def _trainer_options(options: VocabularySection, size: int) -> dict:
+    return {
+        "vocab_size": size,
+        "hard_vocab_limit": False,
+        "model_type": options.algorithm,
+        "character_coverage": options.character_coverage,
+        "byte_fallback": options.byte_fallback,
+        "normalization_rule_name": options.normalization,
+        "pad_id": PAD_ID,
+        "unk_id": UNKNOWN_ID,
+        "bos_id": BEGIN_ID,
+        "eos_id": END_ID,
+        "shuffle_input_sentence": False,
+        "max_sentence_length": _LONGEST_SENTENCE_BYTES,
+        "num_threads": _TRAINER_THREADS,
+        "minloglevel": 3,
+    }
+
+
+def _explanation(error: RuntimeError) -> str:
+    """SentencePiece's message, in the words of the experiment where it is the usual one."""
+    too_few = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+    if too_few:
+        return (
+            f"their characters and the marks alone need {too_few[1]}; raise it to at least that, "
+            "or lower vocabulary.character_coverage"
+        )
+    return f"SentencePiece gave up ({error}); name more or other sentences in data.train"
+
+
+class Tokenizer:
+    """A trained vocabulary at work.
+
+    Args:
+        model: The bytes of a SentencePiece model.
+    """
+
+    def __init__(self, model: bytes):
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @property
+    def size(self) -> int:
+        """Number of pieces."""
+        return self._processor.get_piece_size()
+
+    def encode(self, sentences: list[bytes]) -> list[list[int]]:
+        """Piece ids of each sentence, without begin and end marks; no piece, no id.
+
+        Args:
+            sentences: UTF-8, thousands at a time.
+        """
+        # One thread: Beam's workers already take a core each.
+        return self._processor.encode(sentences, out_type=int, num_threads=1)
+
+    def pieces(self) -> list[str]:
+        """All pieces, in the order of their ids."""
+        return [self._processor.id_to_piece(id) for id in range(self.size)]
+
+
+def write_counts(path: pathlib.Path, tokenizer: Tokenizer, counts: np.ndarray) -> None:
+    """Write unigram counts: one line an id, in the order of ids, `piece TAB count`.
+
+    Args:
+        path: The file.
+        tokenizer: Gives the pieces.
+        counts: int64[vocabulary], or shorter where the last ids do not occur.
+    """
+    padded = np.zeros(tokenizer.size, np.int64)
+    padded[: len(counts)] = counts
+    lines = (f"{piece}\t{count}\n" for piece, count in zip(tokenizer.pieces(), padded, strict=True))
+    write_text(path, "".join(lines))

@@ -1,0 +1,127 @@
+"""Stages as the command runs them: with progress, TensorBoard and what is up to date left out."""
+
+import pathlib
+
+import rich.console
+
+from models.errors import UserError
+from pipeline.evaluate import evaluate, evaluation_fingerprint
+from pipeline.experiment import Experiment
+from pipeline.export import export, is_exported, versions
+from pipeline.monitor.callbacks import build_callbacks
+from pipeline.prepare.manifest import load_manifest
+from pipeline.prepare.run import prepare
+from pipeline.train.trainer import Trainer, TrainingOutcome
+from pipeline.workspace import Workspace, read_json
+
+_REASONS = {
+    "steps": "train.max_steps is reached",
+    "epochs": "train.max_epochs is reached",
+    "patience": "train.early_stopping.patience is used up",
+    "callback": "a callback asked for it",
+    "signal": "it was told to stop; run the same command to go on",
+    "already finished": "it had already ended; raise train.max_steps to go on",
+}
+
+
+def train_stage(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> TrainingOutcome:
+    """Train with a progress bar and TensorBoard logs.
+
+    Args:
+        experiment: The experiment.
+        workspace: With prepared data.
+        console: Where progress goes.
+    """
+    trainer = Trainer(experiment, workspace)
+    callbacks = build_callbacks(
+        workspace.logs, trainer.total_steps, trainer.step, console=console
+    )
+    outcome = trainer.run(callbacks)
+    console.print(
+        f"Training ended at step {outcome.step:,}: {_REASONS[outcome.reason]}. Best "
+        f"{experiment.train.best_metric} {outcome.best:.4g} at step {outcome.best_step:,}, in "
+        f"{workspace.best}"
+    )
+    if outcome.reason == "signal":
+        raise SystemExit(1)
+    return outcome
+
+
+def run_stages(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> None:
+    """Prepare, train, evaluate and export; a stage whose inputs have not changed is left out.
+
+    Args:
+        experiment: The experiment.
+        workspace: Its workspace.
+        console: Where the stages report.
+    """
+    if _is_prepared(experiment, workspace):
+        console.print(f"prepare: up to date, {workspace.data}")
+    else:
+        prepare(experiment, workspace, console)
+    train_stage(experiment, workspace, console)
+    if _is_evaluated(experiment, workspace):
+        console.print(f"evaluate: up to date, {workspace.scores}")
+    else:
+        evaluate(experiment, workspace, console)
+    if is_exported(experiment, workspace):
+        console.print(f"export: up to date, {workspace.export}")
+    else:
+        export(experiment, workspace, console)
+
+
+def serve_stage(
+    experiment: Experiment, workspace: Workspace, address_file: pathlib.Path | None
+) -> int:
+    """Serve an experiment's exports until told to stop.
+
+    Args:
+        experiment: The experiment.
+        workspace: Its workspace.
+        address_file: Written once both ports answer; None for none.
+
+    Returns:
+        The server's exit status.
+    """
+    from serving.server.engine import serve
+    from serving.server.options import ServerOptions
+
+    base = workspace.export / experiment.export.model_name
+    if not versions(base):
+        raise UserError(f"{base}: no exported version yet; run `seqloom export` first")
+    options = experiment.serving
+    return serve(
+        ServerOptions(
+            model_name=experiment.export.model_name,
+            base_path=base,
+            host=options.host,
+            port=options.port,
+            rest_api_port=options.rest_api_port,
+            file_system_poll_wait_seconds=options.file_system_poll_wait_seconds,
+            threads=options.threads,
+            intra_op_threads=experiment.cluster.intra_op_threads,
+            inter_op_threads=experiment.cluster.inter_op_threads,
+            address_file=address_file,
+        ),
+        options.engine,
+    )
+
+
+def _is_prepared(experiment: Experiment, workspace: Workspace) -> bool:
+    try:
+        load_manifest(workspace, experiment)
+    except UserError:
+        return False
+    return True
+
+
+def _is_evaluated(experiment: Experiment, workspace: Workspace) -> bool:
+    report = workspace.scores / "test.json"
+    if not report.exists():
+        return False
+    before = read_json(report, "Delete it and run `seqloom evaluate` again.")
+    return before["fingerprint"] == evaluation_fingerprint(experiment, workspace)

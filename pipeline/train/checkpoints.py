@@ -1,0 +1,188 @@
+"""Checkpoints: all that a training run needs to go on as if it had never stopped."""
+
+import pathlib
+
+import keras
+import tensorflow as tf
+
+from models.errors import UserError
+from models.sequence_model import SequenceModel
+from pipeline.experiment import Experiment
+from pipeline.workspace import (
+    Workspace,
+    file_fingerprint,
+    fingerprint,
+    read_json,
+    write_json,
+)
+
+# Settings that may change between one start of a run and the next.
+_FREE_SETTINGS = {
+    "max_steps",
+    "max_epochs",
+    "log_every",
+    "validate_every",
+    "validation_sentences",
+    "samples",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "early_stopping",
+}
+
+
+class Progress(tf.Module):
+    """Where a run stands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = tf.Variable(0, dtype=tf.int64, trainable=False)  # steps done
+        self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)  # the current one, from 0
+        self.batch = tf.Variable(0, dtype=tf.int64, trainable=False)  # done of this epoch
+        self.best = tf.Variable(float("nan"), dtype=tf.float64, trainable=False)
+        self.best_step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.without_gain = tf.Variable(0, dtype=tf.int64, trainable=False)  # validations
+        self.validated_at = tf.Variable(-1, dtype=tf.int64, trainable=False)  # a step
+
+
+class Checkpoints:
+    """Saves and restores a run.
+
+    Model, optimizer, place in the data, best score, patience and the state of Keras's random
+    generators are one checkpoint; the loss's draws are a function of seed and step.
+
+    Args:
+        workspace: Holds `train/` and `train/best/`.
+        model: The model, built.
+        optimizer: Its optimizer, built.
+        progress: Where the run stands.
+        keep: Checkpoints kept.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        model: SequenceModel,
+        optimizer: keras.optimizers.Optimizer,
+        progress: Progress,
+        keep: int,
+    ):
+        checkpoint = tf.train.Checkpoint(
+            model=_by_path(model.variables),
+            optimizer={str(index): each.value for index, each in enumerate(optimizer.variables)},
+            progress=progress,
+        )
+        self._last = tf.train.CheckpointManager(checkpoint, str(workspace.train), keep)
+        self._best = _best_manager(workspace, model)
+        self._progress = progress
+
+    def restore(self) -> bool:
+        """Restore the last checkpoint; whether there was one.
+
+        A checkpoint that cannot be read whole is left for the one before it.
+        """
+        for path in reversed(self._last.checkpoints):
+            try:
+                self._last.checkpoint.restore(path).assert_consumed()
+            except (tf.errors.OpError, AssertionError, ValueError):
+                continue
+            return True
+        if self._last.checkpoints:
+            raise UserError(
+                f"{self._last.directory}: none of its checkpoints can be read; restore the folder "
+                f"or delete it to start anew"
+            )
+        return False
+
+    def save(self) -> pathlib.Path:
+        """Save the run."""
+        return pathlib.Path(self._last.save(checkpoint_number=int(self._progress.step)))
+
+    def save_best(self) -> pathlib.Path:
+        """Save the model as the best one so far."""
+        return pathlib.Path(self._best.save(checkpoint_number=int(self._progress.step)))
+
+
+def restore_best(workspace: Workspace, model: SequenceModel) -> int:
+    """Give a model the best weights of a run.
+
+    Args:
+        workspace: Of the run.
+        model: An equal model, built.
+
+    Returns:
+        The step the weights are from.
+
+    Raises:
+        UserError: If nothing was trained yet, or another model.
+    """
+    manager = _best_manager(workspace, model)
+    path = latest_best(workspace)
+    try:
+        manager.checkpoint.restore(path).assert_consumed()
+    except (tf.errors.OpError, AssertionError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{path}: does not fit the experiment's model ({reason}); use the experiment it was "
+            f"trained with, {workspace.experiment}"
+        ) from None
+    return int(path.rsplit("-", 1)[1])
+
+
+def best_fingerprint(workspace: Workspace) -> str:
+    """Hash of the best weights of a run."""
+    return file_fingerprint(f"{latest_best(workspace)}.data-00000-of-00001")
+
+
+def latest_best(workspace: Workspace) -> str:
+    """Prefix of the best checkpoint's files.
+
+    Raises:
+        UserError: If nothing was trained yet.
+    """
+    path = tf.train.latest_checkpoint(str(workspace.best))
+    if path is None:
+        raise UserError(f"{workspace.best}: no trained model yet; run `seqloom train` first")
+    return path
+
+
+def check_same_run(experiment: Experiment, data_fingerprint: str, workspace: Workspace) -> None:
+    """Refuse to go on with a run that another experiment began.
+
+    Args:
+        experiment: The experiment now.
+        data_fingerprint: Of the prepared data.
+        workspace: Of the run.
+
+    Raises:
+        UserError: Naming what differs.
+    """
+    path = workspace.train / "run.json"
+    now = {
+        "seed": fingerprint(experiment.seed),
+        "data": data_fingerprint,
+        "model": fingerprint(experiment.model.model_dump()),
+        "train": fingerprint(experiment.train.model_dump(exclude=_FREE_SETTINGS)),
+    }
+    if not path.exists():
+        write_json(path, now)
+        return
+    before = read_json(path, "Delete the folder to start anew.")
+    changed = [name for name in now if before.get(name) != now[name]]
+    if changed:
+        raise UserError(
+            f"{workspace.train}: begun with other settings of {' and '.join(changed)}; take "
+            f"another workspace, undo the change, or delete this folder to start anew"
+        )
+
+
+def _best_manager(workspace: Workspace, model: SequenceModel) -> tf.train.CheckpointManager:
+    checkpoint = tf.train.Checkpoint(model=_by_path(model.weights))
+    return tf.train.CheckpointManager(checkpoint, str(workspace.best), 1)
+
+
+def _by_path(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
+    """Variables by their place in the model, whatever the model is called."""
+    return {
+        f"{index}_{variable.path.split('/', 1)[1].replace('/', '.')}": variable.value
+        for index, variable in enumerate(variables)
+    }

@@ -1,0 +1,366 @@
+"""The trainer: one loop for one process or many, driving ordinary Keras callbacks."""
+
+import contextlib
+import dataclasses
+import math
+import signal
+import time
+from collections.abc import Iterator, Sequence
+
+import keras
+import tensorflow as tf
+
+from models.errors import UserError
+from models.translation import TranslationModel
+from pipeline.assembly import (
+    Vocabularies,
+    build_loss,
+    build_model,
+    configure_tensorflow,
+    load_vocabularies,
+    search_options,
+)
+from pipeline.batches import BatchOptions, count_batches, read_pairs, training_batches
+from pipeline.experiment import Experiment, TrainSection
+from pipeline.experiment_file import record_experiment
+from pipeline.monitor.callbacks import show_samples
+from pipeline.monitor.panel import ValidationSamples
+from pipeline.prepare.manifest import load_manifest
+from pipeline.scoring import bleu_and_chrf, tokenizer_for
+from pipeline.train.checkpoints import Checkpoints, Progress, check_same_run
+from pipeline.train.schedules import WarmUpThenDecay
+from pipeline.train.steps import Steps, StepSums
+from pipeline.train.validation import measure_losses
+from pipeline.translator import Translator, align
+from pipeline.workspace import Workspace
+
+_LOWER_IS_BETTER = {"loss", "perplexity"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOutcome:
+    """How a run ended.
+
+    Attributes:
+        step: Steps done.
+        best: Best value of the metric the experiment names; NaN if never validated.
+        best_step: Step it was reached at.
+        reason: `steps`, `epochs`, `patience`, `callback`, `signal`, or `already finished`.
+    """
+
+    step: int
+    best: float
+    best_step: int
+    reason: str
+
+
+class Trainer:
+    """One training run.
+
+    Args:
+        experiment: The experiment.
+        workspace: Its workspace, with prepared data.
+        strategy: Distributes the steps; TensorFlow's current one if None.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        workspace: Workspace,
+        strategy: tf.distribute.Strategy | None = None,
+    ):
+        manifest = load_manifest(workspace, experiment)
+        check_same_run(experiment, manifest["fingerprint"], workspace)
+        configure_tensorflow(experiment)
+        keras.utils.set_random_seed(experiment.seed)
+        self._experiment = experiment
+        self._options: TrainSection = experiment.train
+        self._workspace = workspace
+        self._strategy = strategy or tf.distribute.get_strategy()
+        self._vocabularies: Vocabularies = load_vocabularies(experiment, workspace)
+        with self._strategy.scope():
+            self._build()
+        self._window = _Window()
+        self._batch_options = BatchOptions(
+            self._options.batch_tokens, self._options.shuffle_pool, self._options.jit_compile
+        )
+        self._translator = Translator(
+            self.model,
+            self._vocabularies,
+            search_options(experiment, kind="greedy"),
+            experiment.search.batch_size,
+        )
+        self._stop_reason: str | None = None
+        self._checkpoints.restore()
+
+    @property
+    def step(self) -> int:
+        """Steps done, those of earlier starts included."""
+        return int(self.progress.step)
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole run at most."""
+        limit, epochs = self._options.max_steps, self._options.max_epochs
+        if epochs is None:
+            return limit
+        shards = self._workspace.shards("train")
+        return min(limit, epochs * count_batches(shards, self._batch_options))
+
+    def run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> TrainingOutcome:
+        """Train until a limit, patience, a callback or a signal ends it.
+
+        Args:
+            callbacks: Keras callbacks. Batch hooks come with the number of steps done and,
+                every `log_every` steps, with logs; `on_test_end` with a validation's logs. The
+                monitor's callbacks are given sample translations too.
+        """
+        if self._finished():
+            return self._outcome("already finished")
+        self._callbacks = keras.callbacks.CallbackList(
+            list(callbacks), model=self.model, epochs=self._options.max_epochs or 1
+        )
+        record_experiment(self._experiment, self._workspace)
+        self.model.stop_training = False
+        with _stopping_on_signals(self):
+            self._callbacks.on_train_begin()
+            while not self._finished():
+                self._run_epoch()
+            self._end()
+        self._callbacks.on_train_end()
+        return self._outcome(self._finished() or "steps")
+
+    def stop(self, reason: str) -> None:
+        """End after the current step."""
+        self._stop_reason = reason
+
+    def _build(self) -> None:
+        options = self._options
+        keras.config.set_dtype_policy(options.precision)
+        try:
+            self.model: TranslationModel = build_model(self._experiment, self._vocabularies)
+        finally:
+            keras.config.set_dtype_policy("float32")
+        self.model.loss_function = build_loss(self._experiment, self._workspace)
+        self.model.drop_pads = not options.jit_compile
+        self.model.compile(optimizer=make_optimizer(options))
+        optimizer = self.model.optimizer
+        optimizer.build(self.model.trainable_variables)
+        self.progress = Progress()
+        self._checkpoints = Checkpoints(
+            self._workspace, self.model, optimizer, self.progress, options.keep_checkpoints
+        )
+        self._steps = Steps(
+            self.model,
+            optimizer,
+            options.clip,
+            self._experiment.seed,
+            self._strategy,
+            options.jit_compile,
+        )
+
+    def _run_epoch(self) -> None:
+        """The rest of the current epoch."""
+        epoch = int(self.progress.epoch)
+        self._callbacks.on_epoch_begin(epoch)
+        batches = training_batches(
+            self._workspace.shards("train"),
+            self._batch_options,
+            self._experiment.seed,
+            epoch,
+            skip=int(self.progress.batch),
+        )
+        for batch in self._strategy.experimental_distribute_dataset(batches):
+            self._run_step(batch)
+            if self._finished():
+                return
+        self._callbacks.on_epoch_end(epoch, {})
+        self.progress.epoch.assign_add(1)
+        self.progress.batch.assign(0)
+
+    def _run_step(self, batch: tuple) -> None:
+        step = int(self.progress.step)
+        self._callbacks.on_train_batch_begin(step)
+        self._window.add(self._steps.train(batch, tf.constant(step, tf.int64)))
+        self.progress.step.assign_add(1)
+        self.progress.batch.assign_add(1)
+        step += 1
+        options = self._options
+        logs = self._logs() if step % options.log_every == 0 else None
+        self._callbacks.on_train_batch_end(step, logs)
+        with self._window.paused():
+            if step % options.validate_every == 0:
+                self._validate()
+            if step % options.checkpoint_every == 0:
+                self._checkpoints.save()
+
+    def _end(self) -> None:
+        """Leave the run so that it can be used, or gone on with, from here."""
+        step = int(self.progress.step)
+        if self._stop_reason != "signal" and int(self.progress.validated_at) != step:
+            self._validate()
+        self._checkpoints.save()
+
+    def _logs(self) -> dict[str, float]:
+        """Means since the last logs."""
+        logs = self._window.logs()
+        self._window.clear()
+        rate = self.model.optimizer.learning_rate
+        logs["learning_rate"] = float(rate)
+        if not math.isfinite(logs["loss"]) and self._options.precision != "mixed_float16":
+            raise UserError(
+                f"step {int(self.progress.step)}: the loss is {logs['loss']}; lower "
+                f"train.learning_rate or train.clip.threshold and run again: training goes on "
+                f"from the last checkpoint"
+            )
+        return logs
+
+    def _validate(self) -> None:
+        """Measure, report, and keep the model if it is the best so far."""
+        step = int(self.progress.step)
+        shards = self._workspace.shards("valid")
+        self._callbacks.on_test_begin()
+        losses = measure_losses(self._steps.validate, shards, self._batch_options, self._strategy)
+        ids, sources, references = read_pairs(shards, self._options.validation_sentences)
+        hypotheses = self._translator(ids)
+        logs = {
+            "step": step,
+            "loss": losses.loss,
+            "perplexity": losses.perplexity,
+            "accuracy": losses.accuracy,
+            **bleu_and_chrf(
+                hypotheses, references, tokenizer_for(self._experiment.data.target_language)
+            ),
+        }
+        self._show_samples(step, ids, sources, references, hypotheses)
+        self._keep_if_best(step, logs[self._options.best_metric])
+        self.progress.validated_at.assign(step)
+        self._callbacks.on_test_end(logs)
+
+    def _show_samples(
+        self,
+        step: int,
+        ids: list[list[int]],
+        sources: list[str],
+        references: list[str],
+        hypotheses: list[str],
+    ) -> None:
+        count = self._options.samples
+        if not count:
+            return
+        aligned = align(self.model, self._vocabularies, ids[:count], hypotheses[:count])
+        samples = ValidationSamples(
+            sources=sources[:count],
+            references=references[:count],
+            hypotheses=hypotheses[:count],
+            source_tokens=[each[0] for each in aligned],
+            target_tokens=[each[1] for each in aligned],
+            alignments=[each[2] for each in aligned],
+        )
+        show_samples(self._callbacks.callbacks, step, samples)
+
+    def _keep_if_best(self, step: int, value: float) -> None:
+        """Save a model that gains enough; count those that do not."""
+        best = float(self.progress.best)
+        gain = best - value if self._options.best_metric in _LOWER_IS_BETTER else value - best
+        if math.isnan(best) or gain > self._options.early_stopping.minimum_gain:
+            self.progress.best.assign(value)
+            self.progress.best_step.assign(step)
+            self.progress.without_gain.assign(0)
+            self._checkpoints.save_best()
+        else:
+            self.progress.without_gain.assign_add(1)
+
+    def _finished(self) -> str | None:
+        """Why the run is over, or None."""
+        options = self._options
+        patience = options.early_stopping.patience
+        if self._stop_reason:
+            return self._stop_reason
+        if getattr(self.model, "stop_training", False):
+            return "callback"
+        if int(self.progress.step) >= options.max_steps:
+            return "steps"
+        if options.max_epochs is not None and int(self.progress.epoch) >= options.max_epochs:
+            return "epochs"
+        if patience and int(self.progress.without_gain) >= patience:
+            return "patience"
+        return None
+
+    def _outcome(self, reason: str) -> TrainingOutcome:
+        return TrainingOutcome(
+            int(self.progress.step),
+            float(self.progress.best),
+            int(self.progress.best_step),
+            reason,
+        )
+
+
+def make_optimizer(options: TrainSection) -> keras.optimizers.Optimizer:
+    """The optimizer of an experiment, with its schedule."""
+    rate = WarmUpThenDecay(options.learning_rate, options.schedule)
+    if options.optimizer == "sgd":
+        return keras.optimizers.SGD(rate)
+    return keras.optimizers.Adam(rate)
+
+
+class _Window:
+    """Sums over the steps since the last logs, and the time they took."""
+
+    def __init__(self) -> None:
+        self._steps: list[StepSums] = []
+        self._seconds = 0.0
+        self._since = time.perf_counter()
+
+    def add(self, step: StepSums) -> None:
+        self._steps.append(step)
+
+    def clear(self) -> None:
+        self._steps = []
+        self._seconds = 0.0
+        self._since = time.perf_counter()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out of the time what is not training."""
+        self._seconds += time.perf_counter() - self._since
+        yield
+        self._since = time.perf_counter()
+
+    def logs(self) -> dict[str, float]:
+        """Means and rates."""
+        seconds = max(self._seconds + time.perf_counter() - self._since, 1e-9)
+        tokens, loss, correct, counted = (
+            sum(float(getattr(step.sums, name)) for step in self._steps)
+            for name in ("tokens", "loss", "correct", "counted")
+        )
+        mean = loss / max(tokens, 1.0)
+        logs = {
+            "loss": mean,
+            "perplexity": math.exp(min(mean, 700.0)),
+            "gradient_norm": sum(float(step.gradient_norm) for step in self._steps)
+            / max(len(self._steps), 1),
+            "source_tokens_per_second": sum(float(step.source_tokens) for step in self._steps)
+            / seconds,
+            "target_tokens_per_second": tokens / seconds,
+        }
+        if counted:
+            logs["accuracy"] = correct / counted
+        return logs
+
+
+@contextlib.contextmanager
+def _stopping_on_signals(trainer: Trainer) -> Iterator[None]:
+    """SIGTERM and SIGINT end the run after the current step, with a checkpoint."""
+
+    def stop(*_: object) -> None:
+        trainer.stop("signal")
+
+    previous = {
+        number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,94 @@
+"""`seqloom translate`: standard input to standard output, by a server or by a model here."""
+
+import contextlib
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+
+from models.errors import UserError
+from serving import signatures
+from serving.client import Client
+from serving.translate import Translates, translate_stream
+
+_DEFAULT_SERVERS = {"grpc": "127.0.0.1:8500", "rest": "127.0.0.1:8501"}
+
+
+def translate_standard_input(
+    server: str,
+    rest: bool,
+    model: pathlib.Path | None,
+    model_name: str,
+    batch_size: int,
+    timeout: float,
+) -> None:
+    """Translate line by line.
+
+    Args:
+        server: `host:port`; the API's usual port of this machine if empty.
+        rest: Ask over REST, not gRPC.
+        model: An exported model to use in place of a server, or None.
+        model_name: Name the server knows the model by.
+        batch_size: Sentences a request.
+        timeout: Seconds a request may take.
+    """
+    protocol = "rest" if rest else "grpc"
+    with contextlib.ExitStack() as stack:
+        translator: Translates
+        if model is not None:
+            translator = stack.enter_context(_local(model))
+        else:
+            target = server or _DEFAULT_SERVERS[protocol]
+            translator = stack.enter_context(
+                Client(target, protocol, model_name, timeout, batch_size)
+            )
+        translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, batch_size)
+
+
+class LocalModel:
+    """An exported model in this process, run as a server would run it.
+
+    Args:
+        folder: A version folder, or one that holds version folders; the newest is taken.
+    """
+
+    def __init__(self, folder: pathlib.Path):
+        from serving.server.saved_model import SavedModelSession
+
+        self._session = SavedModelSession(_version_folder(folder))
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Translate texts, one answer each."""
+        import numpy as np
+
+        answer = self._session.run(
+            signatures.TRANSLATE.name,
+            {signatures.TEXT: np.array([text.encode() for text in texts], object)},
+        )
+        return [text.decode("utf-8", "replace") for text in answer[signatures.TRANSLATION]]
+
+    def close(self) -> None:
+        """Give the model's memory back."""
+        self._session.close()
+
+
+@contextlib.contextmanager
+def _local(folder: pathlib.Path) -> Iterator[LocalModel]:
+    model = LocalModel(folder)
+    try:
+        yield model
+    finally:
+        model.close()
+
+
+def _version_folder(folder: pathlib.Path) -> pathlib.Path:
+    if (folder / "saved_model.pb").exists():
+        return folder
+    if not folder.is_dir():
+        raise UserError(f"--model {folder}: no such folder; give an export, as `seqloom export` told")
+    versions = [path for path in folder.iterdir() if path.name.isdecimal()]
+    if not versions:
+        raise UserError(
+            f"--model {folder}: holds neither a saved_model.pb nor version folders; give the "
+            f"folder that `seqloom export` told"
+        )
+    return max(versions, key=lambda path: int(path.name))

@@ -1,0 +1,98 @@
+"""Translating and aligning with a model in memory, as training and evaluation do."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from models.search.hypotheses import SearchOptions
+from models.tokenizers import with_begin, with_end
+from models.translation import TranslationModel
+from pipeline.assembly import Vocabularies
+
+
+class Translator:
+    """Translates ids in batches of like length.
+
+    Args:
+        model: The model.
+        vocabularies: Its vocabularies.
+        options: The search.
+        batch_size: Sentences a search.
+    """
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        vocabularies: Vocabularies,
+        options: SearchOptions,
+        batch_size: int,
+    ):
+        self._model = model
+        self._vocabularies = vocabularies
+        self._options = options
+        self._batch_size = batch_size
+        self._translate = tf.function(
+            self._search, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+        )
+
+    def __call__(
+        self, sources: Sequence[Sequence[int]], advance: Callable[[int], None] | None = None
+    ) -> list[str]:
+        """Translate.
+
+        Args:
+            sources: Ids of each sentence, without marks.
+            advance: Told how many sentences are done, after each batch.
+
+        Returns:
+            A text for each source, in order.
+        """
+        order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+        texts: list[str] = [""] * len(sources)
+        for first in range(0, len(order), self._batch_size):
+            chosen = order[first : first + self._batch_size]
+            ragged = tf.ragged.constant([list(sources[i]) for i in chosen], tf.int32, 1)
+            found = self._translate(with_end(ragged).to_tensor()).numpy()
+            for index, text in zip(chosen, found, strict=True):
+                texts[index] = text.decode("utf-8", "replace")
+            if advance:
+                advance(len(chosen))
+        return texts
+
+    def _search(self, source: tf.Tensor) -> tf.Tensor:
+        hypotheses = self._model.translate(source, self._options)
+        return self._vocabularies.target.decode(hypotheses.ids[:, 0, :])  # [B]
+
+
+def align(
+    model: TranslationModel,
+    vocabularies: Vocabularies,
+    sources: Sequence[Sequence[int]],
+    texts: Sequence[str],
+) -> list[tuple[list[str], list[str], np.ndarray]]:
+    """Soft alignments of sources and given translations.
+
+    Args:
+        model: The model.
+        vocabularies: Its vocabularies.
+        sources: Ids, without marks.
+        texts: A translation of each.
+
+    Returns:
+        For each, the source pieces [S], the target pieces [T] and the attention [T, S], end
+        marks included.
+    """
+    ids = vocabularies.target.encode(tf.constant(list(texts)))  # [B, (T)]
+    ragged = tf.ragged.constant([list(each) for each in sources], tf.int32, 1)
+    source = with_end(ragged).to_tensor()  # [B, S]
+    labels = with_end(ids).to_tensor()  # [B, T]
+    weights = model.force(source, with_begin(ids).to_tensor(), labels).weights  # [B, T, S]
+    source_pieces = vocabularies.source.pieces(source).numpy()
+    target_pieces = vocabularies.target.pieces(labels).numpy()
+    outcome = []
+    for row, each in enumerate(weights.numpy()):
+        from_pieces = [piece.decode() for piece in source_pieces[row] if piece]
+        to_pieces = [piece.decode() for piece in target_pieces[row] if piece]
+        outcome.append((from_pieces, to_pieces, each[: len(to_pieces), : len(from_pieces)]))
+    return outcome

@@ -1,0 +1,274 @@
+"""A client for translation models behind TensorFlow Serving or the embedded server.
+
+Importing it takes a fraction of a second, because nothing here imports TensorFlow.
+
+Example:
+    with Client("localhost:8500") as client:
+        for translation in client.translate(["Guten Morgen.", "Danke."]):
+            print(translation.text, translation.score)
+"""
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from models.errors import UserError
+from serving import signatures
+from serving.answers import Alignment, PairScore, Translation, VersionStatus
+from serving.signatures import Signature
+from serving.translate import StreamSummary, translate_stream
+from serving.transport import (
+    DEADLINE_EXCEEDED,
+    NO_SUCH_SIGNATURE,
+    NOT_A_SERVER,
+    NOT_FOUND,
+    UNAVAILABLE,
+    CallError,
+)
+from serving.transports import connect
+
+__all__ = [
+    "Alignment",
+    "Client",
+    "PairScore",
+    "ServerFailure",
+    "StreamSummary",
+    "Translation",
+    "VersionStatus",
+    "translate_stream",
+]
+
+_FIRST_PAUSE_SECONDS = 0.1
+_NAMES = {"grpc": "gRPC", "rest": "REST"}
+
+Answer = TypeVar("Answer")
+
+
+class ServerFailure(Exception):
+    """The server answered, but with an error that nobody at the keyboard has made."""
+
+
+class Client:
+    """Asks one server for one model.
+
+    Texts go out in batches of at most `batch_size`, and answers come back in the order of the
+    texts. A call that finds no server (`UNAVAILABLE`) is repeated a few times within its
+    timeout; no other is. May be used from many threads.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        protocol: str = "grpc",
+        model_name: str = "translation",
+        timeout: float = 60.0,
+        batch_size: int = 32,
+        retries: int = 4,
+    ):
+        """Prepare; the connection is made by the first call.
+
+        Args:
+            target: `host:port`, or `host` with the usual port; for REST also a URL.
+            protocol: `grpc` or `rest`.
+            model_name: Name under which the model is served.
+            timeout: Seconds that one batch may take, its retries included.
+            batch_size: Texts of one request at most.
+            retries: How often a request that found no server is repeated.
+
+        Raises:
+            UserError: If an argument cannot be right.
+        """
+        if timeout <= 0 or batch_size < 1:
+            raise UserError(
+                f"timeout {timeout:g} and batch_size {batch_size}: both must be above 0"
+            )
+        self._transport = connect(target, protocol, model_name)
+        self._protocol = protocol
+        self._model_name = model_name
+        self._timeout = timeout
+        self._batch_size = batch_size
+        self._retries = retries
+
+    def __enter__(self) -> "Client":
+        """The client itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Translate texts, one answer each.
+
+        Raises:
+            UserError: If the server cannot be reached, or does not serve such a model.
+            ServerFailure: If the server fails.
+        """
+        return [
+            Translation(text, score)
+            for answer in self._ask(signatures.TRANSLATE, {signatures.TEXT: texts})
+            for text, score in _zipped(answer, signatures.TRANSLATION, signatures.SCORE)
+        ]
+
+    def nbest(self, texts: Sequence[str]) -> list[list[Translation]]:
+        """Find several translations of each text, best first.
+
+        Raises:
+            UserError: If the server cannot be reached, or does not serve such a model.
+            ServerFailure: If the server fails.
+        """
+        return [
+            [Translation(text, score) for text, score in zip(translations, scores, strict=True)]
+            for answer in self._ask(signatures.NBEST, {signatures.TEXT: texts})
+            for translations, scores in _zipped(answer, signatures.TRANSLATIONS, signatures.SCORES)
+        ]
+
+    def align(self, texts: Sequence[str]) -> list[Alignment]:
+        """Translate texts and tell which pieces of the source each piece attended to.
+
+        Raises:
+            UserError: If the server cannot be reached, or does not serve such a model.
+            ServerFailure: If the server fails.
+        """
+        return [
+            _alignment(*parts)
+            for answer in self._ask(signatures.ALIGN, {signatures.TEXT: texts})
+            for parts in _zipped(answer, *signatures.ALIGN.output_names)
+        ]
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """Score given translations.
+
+        Args:
+            pairs: Source and target of each.
+
+        Raises:
+            UserError: If the server cannot be reached, or does not serve such a model.
+            ServerFailure: If the server fails.
+        """
+        columns = {
+            signatures.SOURCE: [source for source, _ in pairs],
+            signatures.TARGET: [target for _, target in pairs],
+        }
+        return [
+            PairScore(log_probability, tokens)
+            for answer in self._ask(signatures.FORCED_SCORE, columns)
+            for log_probability, tokens in _zipped(
+                answer, signatures.LOG_PROBABILITY, signatures.TOKENS
+            )
+        ]
+
+    def status(self) -> list[VersionStatus]:
+        """The versions of the model that the server knows, highest number first.
+
+        Raises:
+            UserError: If the server cannot be reached, or does not know the model.
+            ServerFailure: If the server fails.
+        """
+        return self._repeat(self._transport.status, "")
+
+    def _ask(
+        self, signature: Signature, columns: Mapping[str, Sequence[str]]
+    ) -> Iterator[dict[str, list]]:
+        """Run a signature batch by batch."""
+        encoded = {name: _encoded(texts) for name, texts in columns.items()}
+        size = len(next(iter(encoded.values())))
+        for start in range(0, size, self._batch_size):
+            stop = min(start + self._batch_size, size)
+            batch = {name: texts[start:stop] for name, texts in encoded.items()}
+            answer = self._repeat(
+                lambda timeout, batch=batch: self._transport.predict(
+                    signature.name, batch, timeout
+                ),
+                signature.name,
+            )
+            self._check(answer, signature, stop - start)
+            yield answer
+
+    def _repeat(self, call: Callable[[float], Answer], signature: str) -> Answer:
+        """Make a call, again while no server is found and there is time."""
+        deadline = time.monotonic() + self._timeout
+        for attempt in itertools.count():
+            try:
+                return call(max(deadline - time.monotonic(), 0.001))
+            except CallError as error:
+                pause = _FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.75, 1.25)
+                late = time.monotonic() + pause >= deadline
+                if error.code != UNAVAILABLE or attempt == self._retries or late:
+                    raise self._explained(error, signature) from None
+            time.sleep(pause)
+
+    def _check(self, answer: dict[str, list], signature: Signature, size: int) -> None:
+        missing = [name for name in signature.output_names if name not in answer]
+        if missing:
+            raise UserError(
+                f"{self._transport.address}: the model {self._model_name!r} gives no output "
+                f"{missing[0]!r} from its signature {signature.name!r}: it is not a translation "
+                "model that `seqloom export` wrote. Give another model name"
+            )
+        for name in signature.output_names:
+            if not isinstance(answer[name], list) or len(answer[name]) != size:
+                raise ServerFailure(
+                    f"{self._transport.address}: the output {name!r} does not have one entry for "
+                    f"each of the {size} texts of the request"
+                )
+
+    def _explained(self, error: CallError, signature: str) -> Exception:
+        """Say what went wrong in terms of what the user can do."""
+        address, model = self._transport.address, self._model_name
+        other = "gRPC" if self._protocol == "rest" else "REST"
+        explanations = {
+            UNAVAILABLE: f"no server answers there ({error.message}). Start one with "
+            "`seqloom serve`, or give the host and port of a running one",
+            NOT_A_SERVER: f"what answers there is not the {_NAMES[self._protocol]} port of a "
+            f"model server ({error.message}). Is it the {other} port? Give the right port, or "
+            f"ask by {other}",
+            NOT_FOUND: f"the server has no model {model!r} that answers ({error.message}). Give "
+            "the name it was exported under",
+            NO_SUCH_SIGNATURE: f"the model {model!r} has no signature {signature!r} "
+            f"({error.message}). Export it again with `seqloom export`",
+            DEADLINE_EXCEEDED: f"no answer within {self._timeout:g} s. Give it more time, or "
+            f"send fewer than {self._batch_size} texts at once",
+        }
+        if error.code in explanations:
+            return UserError(f"{address}: {explanations[error.code]}")
+        return ServerFailure(f"{address}: {error}")
+
+
+def _encoded(texts: Sequence[str]) -> list[bytes]:
+    encoded = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            encoded.append(text.encode("utf-8"))
+        except UnicodeEncodeError:
+            raise UserError(
+                f"text {number} has half of a surrogate pair, which UTF-8 cannot hold: read the "
+                "texts with errors='replace'"
+            ) from None
+    return encoded
+
+
+def _zipped(answer: dict[str, list], *names: str) -> Iterator[tuple]:
+    return zip(*(answer[name] for name in names), strict=True)
+
+
+def _alignment(
+    text: str, source_tokens: list[str], target_tokens: list[str], weights: list[list[float]]
+) -> Alignment:
+    """Cut the padding off."""
+    source, target = _unpadded(source_tokens), _unpadded(target_tokens)
+    rows = tuple(tuple(row[: len(source)]) for row in weights[: len(target)])
+    return Alignment(text, source, target, rows)
+
+
+def _unpadded(tokens: list[str]) -> tuple[str, ...]:
+    length = len(tokens)
+    while length and not tokens[length - 1]:
+        length -= 1
+    return tuple(tokens[:length])

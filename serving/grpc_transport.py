@@ -1,0 +1,101 @@
+"""gRPC: the messages of `wire.py` over one channel."""
+
+from collections.abc import Mapping, Sequence
+
+import grpc
+
+from serving import wire
+from serving.answers import VersionStatus
+from serving.transport import (
+    LOOPBACK,
+    NO_SUCH_SIGNATURE,
+    NOT_A_SERVER,
+    UNAVAILABLE,
+    CallError,
+    Transport,
+)
+
+
+class GrpcTransport(Transport):
+    """gRPC over one channel."""
+
+    def __init__(self, target: str, model_name: str):
+        """Prepare; the connection is made by the first call.
+
+        Args:
+            target: `host:port`.
+            model_name: The model of every call.
+        """
+        self.address = target
+        self._model_name = model_name
+        self._channel = grpc.insecure_channel(target, options=_channel_options(target))
+        self._predict = self._method("PredictionService/Predict", wire.PredictResponse)
+        self._status = self._method("ModelService/GetModelStatus", wire.GetModelStatusResponse)
+
+    def predict(
+        self, signature: str, inputs: Mapping[str, Sequence[bytes]], timeout: float
+    ) -> dict[str, list]:
+        """Run a signature."""
+        request = wire.PredictRequest()
+        request.model_spec.name = self._model_name
+        request.model_spec.signature_name = signature
+        for alias, texts in inputs.items():
+            wire.write_strings(texts, request.inputs[alias])
+        response = _call(self._predict, request, timeout)
+        try:
+            return {alias: wire.read_tensor(one) for alias, one in response.outputs.items()}
+        except ValueError as error:
+            raise CallError("INTERNAL", str(error)) from None
+
+    def status(self, timeout: float) -> list[VersionStatus]:
+        """Ask for the versions of the model."""
+        request = wire.GetModelStatusRequest()
+        request.model_spec.name = self._model_name
+        response = _call(self._status, request, timeout)
+        return [
+            VersionStatus(
+                one.version, wire.STATES.get(one.state, str(one.state)), one.status.error_message
+            )
+            for one in response.model_version_status
+        ]
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._channel.close()
+
+    def _method(self, name: str, response: type) -> grpc.UnaryUnaryMultiCallable:
+        return self._channel.unary_unary(
+            f"/tensorflow.serving.{name}",
+            request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=response.FromString,
+        )
+
+
+def _channel_options(target: str) -> list[tuple[str, int]]:
+    options = [
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        # A refused connection is tried again at the client's pace, not after a second.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+    ]
+    if target.startswith(LOOPBACK):
+        options.append(("grpc.enable_http_proxy", 0))
+    return options
+
+
+def _call(method: grpc.UnaryUnaryMultiCallable, request: object, timeout: float) -> object:
+    try:
+        return method(request, timeout=timeout)
+    except grpc.RpcError as error:
+        raise CallError(*_grpc_problem(error.code().name, error.details() or "")) from None
+
+
+def _grpc_problem(code: str, details: str) -> tuple[str, str]:
+    if code == UNAVAILABLE and ("http1" in details.lower() or "HTTP/2" in details):
+        return NOT_A_SERVER, details
+    if code == "UNIMPLEMENTED":
+        return NOT_A_SERVER, details
+    if code == "FAILED_PRECONDITION" and "signature" in details:
+        return NO_SUCH_SIGNATURE, details
+    return code, details

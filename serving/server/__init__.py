@@ -1,0 +1,1 @@
+"""The embedded twin of TensorFlow Serving: it serves SavedModels and knows nothing else."""

@@ -1,0 +1,66 @@
+"""Tells people and programs where a server listens."""
+
+import contextlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+
+from serving.server.options import Addresses, ServerOptions
+
+# A program that starts the server reads the ports from the line that begins so.
+ADDRESS_LINE = "seqloom-serving: "
+
+
+@contextlib.contextmanager
+def announced(options: ServerOptions, addresses: Addresses) -> Iterator[None]:
+    """Announce a server for as long as the block runs."""
+    announce(options, addresses)
+    try:
+        yield
+    finally:
+        if options.address_file:
+            options.address_file.unlink(missing_ok=True)
+
+
+def announce(options: ServerOptions, addresses: Addresses) -> None:
+    """Write the address file, and print, or whatever `options.announce` does instead.
+
+    Args:
+        options: Say what is served, and how to tell it.
+        addresses: Where the server listens.
+    """
+    if options.address_file:
+        _write_whole(options.address_file, _record(options, addresses) + "\n")
+    if options.announce:
+        options.announce(addresses)
+    else:
+        print("\n".join(_lines(options, addresses)), flush=True)
+
+
+def _lines(options: ServerOptions, addresses: Addresses) -> list[str]:
+    if options.on_loopback:
+        reach = f"Only this machine can connect (host {options.host}); host 0.0.0.0 lets all in."
+    else:
+        reach = f"Other machines can connect (host {options.host}), and nothing is encrypted."
+    return [
+        f"Serving {options.model_name} from {options.base_path}",
+        f"  gRPC  {addresses.grpc}",
+        f"  REST  http://{addresses.rest}/v1/models/{options.model_name}",
+        reach,
+        ADDRESS_LINE + _record(options, addresses),
+    ]
+
+
+def _record(options: ServerOptions, addresses: Addresses) -> str:
+    return json.dumps(
+        {"model_name": options.model_name, "grpc": addresses.grpc, "rest": addresses.rest}
+    )
+
+
+def _write_whole(path: pathlib.Path, text: str) -> None:
+    """Write beside the place and rename, so that a reader never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)

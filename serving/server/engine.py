@@ -1,0 +1,102 @@
+"""Chooses between the real TensorFlow Serving and the embedded server.
+
+Nothing of TensorFlow is imported before the embedded server is chosen.
+"""
+
+import dataclasses
+import math
+import os
+import pathlib
+import shutil
+import sys
+
+from models.errors import UserError
+from serving.server import ports
+from serving.server.announcement import announce
+from serving.server.options import Addresses, ServerOptions, check
+
+PROGRAM = "tensorflow_model_server"
+
+
+def serve(options: ServerOptions, engine: str = "auto") -> int:
+    """Serve with the engine asked for.
+
+    Args:
+        options: What to serve, and where.
+        engine: `embedded`; `tensorflow`, the program `tensorflow_model_server`, which takes the
+            place of this process; or `auto`, that program where it is on PATH.
+
+    Returns:
+        The exit status of the embedded server. The other engine does not return.
+
+    Raises:
+        UserError: If the options cannot work, or the engine is not there.
+    """
+    program = find_program(engine)
+    if program:
+        _become(program, options)
+    from serving.server import main
+
+    return main.serve(options)
+
+
+def find_program(engine: str) -> pathlib.Path | None:
+    """The program that the engine asks for; None for the embedded server.
+
+    Raises:
+        UserError: If `tensorflow` is asked for and not on PATH.
+    """
+    if engine == "embedded":
+        return None
+    found = shutil.which(PROGRAM)
+    if not found and engine == "tensorflow":
+        raise UserError(
+            f"engine tensorflow: {PROGRAM} is not on PATH. It is in the image "
+            "tensorflow/serving:2.20.0, and in the Debian package tensorflow-model-server of "
+            "TensorFlow Serving's own archive; or use the engine embedded, which needs nothing"
+        )
+    return pathlib.Path(found) if found else None
+
+
+def arguments(options: ServerOptions) -> list[str]:
+    """The flags of `tensorflow_model_server` that say what the options say."""
+    # That program counts whole seconds, and reads 0 as never.
+    poll = max(1, math.ceil(options.file_system_poll_wait_seconds))
+    return [
+        f"--port={options.port}",
+        f"--rest_api_port={options.rest_api_port}",
+        f"--model_name={options.model_name}",
+        f"--model_base_path={options.base_path.absolute()}",
+        f"--file_system_poll_wait_seconds={poll}",
+        f"--rest_api_timeout_in_ms={options.rest_api_timeout_in_ms}",
+        f"--max_num_load_retries={options.max_num_load_retries}",
+    ]
+
+
+def _become(program: pathlib.Path, options: ServerOptions) -> None:
+    check(options)
+    # To that program port 0 means no port.
+    options = dataclasses.replace(
+        options,
+        port=options.port or _free_port("gRPC"),
+        rest_api_port=options.rest_api_port or _free_port("REST"),
+    )
+    if options.on_loopback:
+        print(
+            f"warning: {PROGRAM} has no flag for the host: it listens on every address, not on "
+            f"{options.host} alone",
+            file=sys.stderr,
+        )
+    print(f"Starting {program}, which answers when the model is loaded", flush=True)
+    # This process ends here, so the addresses are told before they answer.
+    everywhere = dataclasses.replace(options, host="0.0.0.0")
+    announce(
+        everywhere,
+        Addresses(f"localhost:{options.port}", f"localhost:{options.rest_api_port}"),
+    )
+    os.execv(program, [str(program), *arguments(options)])
+
+
+def _free_port(api: str) -> int:
+    with ports.bind(api, "0.0.0.0", 0) as listener:
+        return listener.getsockname()[1]

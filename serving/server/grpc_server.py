@@ -1,0 +1,178 @@
+"""The gRPC API: prediction and model services, health, and reflection."""
+
+import concurrent.futures
+import functools
+import logging
+from collections.abc import Callable
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_service_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from serving.server.models import Models
+from serving.server.ports import cannot_be_had
+from serving.server.predict import DEFAULT_SIGNATURE, predict
+from serving.server.status import ServingError, invalid_argument
+from serving.server.tensors import to_array, to_proto
+
+_log = logging.getLogger("seqloom.serving")
+
+_PREDICTION = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
+_MODEL = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
+_OPTIONS = (
+    # The largest message that gRPC can hold.
+    ("grpc.max_receive_message_length", (1 << 31) - 1),
+    ("grpc.max_send_message_length", -1),
+    # Otherwise a second server could take the same port, and each get some of the requests.
+    ("grpc.so_reuseport", 0),
+)
+
+
+class GrpcServer:
+    """Serves the gRPC API on one port, from threads of its own."""
+
+    def __init__(self, models: Models, address: str, threads: int):
+        """Bind the port; `start` begins to answer.
+
+        Args:
+            models: What is served.
+            address: `host:port`; port 0 takes a free one.
+            threads: Requests answered at once.
+
+        Raises:
+            UserError: If the port cannot be had.
+        """
+        self._health = health.HealthServicer()
+        self._server = grpc.server(
+            concurrent.futures.ThreadPoolExecutor(threads, "grpc"), options=_OPTIONS
+        )
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            PredictionService(models), self._server
+        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            ModelService(models), self._server
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (_PREDICTION, _MODEL, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        self.port = _bind(self._server, address)
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._server.start()
+        for service in (health.OVERALL_HEALTH, _PREDICTION, _MODEL):
+            self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+
+    def stop(self, drain_seconds: float) -> None:
+        """Take no new requests, and return when those under way have been answered.
+
+        Args:
+            drain_seconds: Requests that run longer are cancelled.
+        """
+        self._health.enter_graceful_shutdown()
+        self._server.stop(drain_seconds).wait()
+
+
+def _bind(server: grpc.Server, address: str) -> int:
+    try:
+        return server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise cannot_be_had("gRPC", address, str(error)) from None
+
+
+def _answered(method: Callable) -> Callable:
+    """Turn what a method raises into the status of its call."""
+
+    @functools.wraps(method)
+    def call(self: object, request: object, context: grpc.ServicerContext) -> object:
+        try:
+            return method(self, request, context)
+        except ServingError as error:
+            context.abort(error.code, error.grpc_details)
+        except Exception as error:
+            _log.exception("%s failed", method.__name__)
+            context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+
+    return call
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Predict and GetModelMetadata; the other calls are answered UNIMPLEMENTED."""
+
+    def __init__(self, models: Models):
+        """Answer for these models."""
+        self._models = models
+
+    @_answered
+    def Predict(  # noqa: N802  the name is the protocol's
+        self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
+    ) -> predict_pb2.PredictResponse:
+        """Run a signature."""
+        _require_model_spec(request)
+        with self._models.acquire(request.model_spec) as version:
+            name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+            outputs = predict(
+                version.session,
+                name,
+                request.inputs,
+                to_array,
+                request.output_filter,
+                _timeout_in_ms(context),
+            )
+        response = predict_pb2.PredictResponse()
+        response.model_spec.name = request.model_spec.name
+        response.model_spec.signature_name = name
+        response.model_spec.version.value = version.number
+        for alias, array in outputs.items():
+            to_proto(array, response.outputs[alias])
+        return response
+
+    @_answered
+    def GetModelMetadata(  # noqa: N802
+        self,
+        request: get_model_metadata_pb2.GetModelMetadataRequest,
+        context: grpc.ServicerContext,
+    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        """Tell the signatures of a version."""
+        _require_model_spec(request)
+        return self._models.metadata(request)
+
+
+class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    """GetModelStatus; the reload of a configuration is answered UNIMPLEMENTED."""
+
+    def __init__(self, models: Models):
+        """Answer for these models."""
+        self._models = models
+
+    @_answered
+    def GetModelStatus(  # noqa: N802
+        self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext
+    ) -> get_model_status_pb2.GetModelStatusResponse:
+        """Tell the states of versions."""
+        _require_model_spec(request)
+        return self._models.status(request.model_spec)
+
+
+def _require_model_spec(request: object) -> None:
+    if not request.HasField("model_spec"):
+        raise invalid_argument("Missing ModelSpec")
+
+
+def _timeout_in_ms(context: grpc.ServicerContext) -> int | None:
+    remaining = context.time_remaining()
+    if remaining is None:
+        return None
+    if remaining <= 0:
+        # The request waited for a thread until nobody wanted its answer.
+        raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+    return max(1, int(remaining * 1000))

@@ -1,0 +1,196 @@
+"""The embedded server: one model, both APIs, from the first load to the drained end."""
+
+import contextlib
+import functools
+import logging
+import pathlib
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+
+from serving.server import ports
+from serving.server.announcement import announced
+from serving.server.grpc_server import GrpcServer
+from serving.server.models import Models
+from serving.server.options import Addresses, ServerOptions, check
+from serving.server.rest_api import RestApi
+from serving.server.rest_server import RestServer
+from serving.server.saved_model import SavedModelSession
+from serving.server.status import ServingError
+from serving.server.versions import LoadRules, ModelVersions
+from serving.server.warmup import warm_up
+
+_log = logging.getLogger("seqloom.serving")
+
+
+class Server:
+    """A server in this process.
+
+    Example:
+        with Server(ServerOptions("translation", pathlib.Path("export/translation"))) as server:
+            print(server.addresses.grpc)
+
+    Attributes:
+        addresses: Where it listens; None until it does.
+    """
+
+    def __init__(self, options: ServerOptions):
+        """Check the options; `start` does the rest.
+
+        Raises:
+            UserError: If they cannot work.
+        """
+        check(options)
+        self._options = options
+        self._versions = ModelVersions(options.model_name, options.base_path, _rules(options))
+        self._grpc: GrpcServer | None = None
+        self._rest: RestServer | None = None
+        self.addresses: Addresses | None = None
+
+    def __enter__(self) -> "Server":
+        """Start, and wait until both ports answer."""
+        try:
+            self.start(threading.Event())
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Drain and stop."""
+        self.stop()
+
+    def start(self, stop: threading.Event) -> bool:
+        """Load the model, then open both ports.
+
+        A port in use is told before a long load, but both open only when the model answers.
+
+        Args:
+            stop: Gives up waiting for the model when set.
+
+        Returns:
+            Whether the server answers; False if `stop` came first.
+
+        Raises:
+            UserError: If a port cannot be had.
+            ServingError: If the model cannot be loaded.
+        """
+        host = self._options.host
+        with contextlib.ExitStack() as undo:
+            rest = undo.enter_context(ports.bind("REST", host, self._options.rest_api_port))
+            ports.bind("gRPC", host, self._options.port).close()
+            self._versions.start()
+            if not self._versions.wait_until_available(stop):
+                return False
+            self._open(rest)
+            undo.pop_all()
+        return True
+
+    def stop(self) -> None:
+        """Take no new requests, answer those under way, and unload the model."""
+        # Both at once, so that no port answers longer than the other.
+        rest = threading.Thread(target=self._rest.stop) if self._rest else None
+        if rest:
+            rest.start()
+        if self._grpc:
+            self._grpc.stop(self._options.drain_seconds)
+        if rest:
+            rest.join()
+        self._versions.close()
+
+    def _open(self, rest: socket.socket) -> None:
+        options = self._options
+        models = Models({options.model_name: self._versions})
+        address = ports.joined(options.host, options.port)
+        self._grpc = GrpcServer(models, address, options.threads)
+        self._rest = RestServer(
+            RestApi(models, options.rest_api_timeout_in_ms),
+            rest,
+            options.threads,
+            options.rest_api_max_body_bytes,
+            options.drain_seconds,
+        )
+        self.addresses = Addresses(
+            ports.joined(options.host, self._grpc.port),
+            ports.joined(options.host, rest.getsockname()[1]),
+        )
+        self._grpc.start()
+        self._rest.start()
+
+
+def serve(options: ServerOptions, stop: threading.Event | None = None) -> int:
+    """Serve until SIGTERM or SIGINT, then drain. A second signal ends the process at once.
+
+    Args:
+        options: What to serve, and where.
+        stop: Ends the serving too, when set.
+
+    Returns:
+        The exit status: 0 after a drained end, 1 if the model cannot be loaded.
+
+    Raises:
+        UserError: If the options cannot work, or a port cannot be had.
+    """
+    stop = stop or threading.Event()
+    _log_to_standard_error()
+    server = Server(options)
+    with _set_by_signals(stop):
+        try:
+            if server.start(stop):
+                with announced(options, server.addresses):
+                    stop.wait()
+                _log.info("stopping: answering the requests under way")
+        except ServingError as error:
+            _log.error("%s", error.message)
+            return 1
+        finally:
+            server.stop()
+    return 0
+
+
+def _rules(options: ServerOptions) -> LoadRules:
+    return LoadRules(
+        load=functools.partial(_load, options),
+        poll_seconds=options.file_system_poll_wait_seconds,
+        retries=options.max_num_load_retries,
+        retry_seconds=options.load_retry_interval_seconds,
+    )
+
+
+def _load(options: ServerOptions, path: pathlib.Path) -> SavedModelSession:
+    session = SavedModelSession(path, options.intra_op_threads, options.inter_op_threads)
+    try:
+        warm_up(session, path)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+@contextlib.contextmanager
+def _set_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Let SIGTERM and SIGINT set the event, once each; only the main thread may ask for it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _log_to_standard_error() -> None:
+    """Show what happens, unless the program that calls has set up logging of its own."""
+    if not _log.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        _log.addHandler(handler)
+        _log.setLevel(logging.INFO)

@@ -1,0 +1,89 @@
+"""What the server is told when it starts, and the mistakes in it that can be seen at once."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+from models.errors import UserError
+
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclasses.dataclass(frozen=True)
+class Addresses:
+    """Where a running server listens.
+
+    Attributes:
+        grpc: `host:port` of the gRPC API.
+        rest: `host:port` of the REST API.
+    """
+
+    grpc: str
+    rest: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerOptions:
+    """Everything the server can be told.
+
+    Attributes:
+        model_name: Name that requests give.
+        base_path: Folder that holds one folder a version, each named by an integer.
+        host: Address both ports are bound to. The default reaches this machine alone.
+        port: Port of gRPC; 0 takes a free one.
+        rest_api_port: Port of REST; 0 takes a free one.
+        file_system_poll_wait_seconds: Pause between two looks into `base_path`.
+        threads: Requests that run at once on each port; further ones wait their turn.
+        rest_api_timeout_in_ms: A REST request that takes longer is answered with 504.
+        rest_api_max_body_bytes: A longer REST body, packed or unpacked, is refused.
+        max_num_load_retries: Further attempts to load a version that failed to load.
+        load_retry_interval_seconds: Pause before each of them.
+        drain_seconds: Requests still running so long after SIGTERM are given up.
+        intra_op_threads: Threads of one TensorFlow operation; 0 lets TensorFlow choose.
+        inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
+        address_file: Written, as JSON, when both ports answer, and removed at the end. (The
+            real TensorFlow Serving finds it written before, and leaves it.)
+        announce: Called with the addresses when both ports answer; None prints them.
+    """
+
+    model_name: str
+    base_path: pathlib.Path
+    host: str = "127.0.0.1"
+    port: int = 8500
+    rest_api_port: int = 8501
+    file_system_poll_wait_seconds: float = 1.0
+    threads: int = 16
+    rest_api_timeout_in_ms: int = 30_000
+    rest_api_max_body_bytes: int = 64 << 20
+    max_num_load_retries: int = 0
+    load_retry_interval_seconds: float = 60.0
+    drain_seconds: float = 60.0
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
+    address_file: pathlib.Path | None = None
+    announce: Callable[[Addresses], None] | None = None
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host in LOOPBACK_HOSTS
+
+
+def check(options: ServerOptions) -> None:
+    """Refuse options that cannot work, before anything is loaded.
+
+    Raises:
+        UserError: Naming the option and what to give instead.
+    """
+    if not options.base_path.is_dir():
+        raise UserError(
+            f"{options.base_path}: no such folder. It is the base path of the model "
+            f"{options.model_name!r} and should hold a folder a version (1, 2, ...): export a "
+            "model first, or give the folder that holds its versions"
+        )
+    if options.port and options.port == options.rest_api_port:
+        raise UserError(
+            f"port and rest_api_port are both {options.port}: gRPC and REST need a port each"
+        )
+    if options.threads < 1:
+        raise UserError(f"threads is {options.threads}: at least 1 is needed to answer requests")

@@ -1,0 +1,209 @@
+"""The REST API, free of any web server: a method, a path and a body in, an answer out."""
+
+import dataclasses
+import logging
+import re
+import urllib.parse
+import zlib
+from collections.abc import Mapping
+
+import grpc
+from google.protobuf import json_format, message
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
+
+from serving.server.json_request import read_predict, signature_name
+from serving.server.json_response import write_error, write_predict
+from serving.server.json_values import parse_object
+from serving.server.models import Models
+from serving.server.predict import DEFAULT_SIGNATURE, predict
+from serving.server.saved_model import SavedModelSession
+from serving.server.status import ServingError, invalid_argument
+
+_log = logging.getLogger("seqloom.serving")
+
+# Both are matched against path and query together: a request with a query is malformed.
+_VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+_PREDICTION = re.compile(
+    rf"/v1/models/(?P<name>[^/:]+){_VERSION}:(?P<method>classify|regress|predict)", re.IGNORECASE
+)
+_MODEL = re.compile(
+    rf"/v1/models(?:/(?P<name>[^/:]+))?{_VERSION}(?:/(?P<part>metadata))?", re.IGNORECASE
+)
+_OURS = re.compile(r"/v1/.*", re.IGNORECASE)
+_METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH")
+_LARGEST_VERSION = (1 << 63) - 1
+
+JSON = "application/json"
+HTML = "text/html"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    """An HTTP response.
+
+    Attributes:
+        status: The HTTP status.
+        body: The body, whole.
+        content_type: Its media type.
+    """
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+
+
+class RestApi:
+    """Answers requests for the models; may be called from many threads at once."""
+
+    def __init__(self, models: Models, timeout_in_ms: int):
+        """Answer for these models.
+
+        Args:
+            models: What is served.
+            timeout_in_ms: A model that runs longer is stopped, and the answer is a 504.
+        """
+        self._models = models
+        self._timeout_in_ms = timeout_in_ms
+
+    def answer(self, method: str, target: str, body: bytes) -> Reply:
+        """Answer one request.
+
+        Args:
+            method: The HTTP method.
+            target: Path, and query where there is one, as the request line had them.
+            body: The body, unpacked.
+        """
+        if method not in _METHODS:
+            return error_page(501)
+        if not _OURS.fullmatch(target):
+            return error_page(404)
+        pattern = {"POST": _PREDICTION, "GET": _MODEL}.get(method)
+        match = pattern.fullmatch(target) if pattern else None
+        try:
+            if match is None:
+                raise invalid_argument(f"Malformed request: {method} {target}")
+            if int(match["version"] or 0) > _LARGEST_VERSION:
+                # The real server sends this one error without a body.
+                return Reply(400, b"")
+            if method == "POST":
+                return Reply(200, self._run(match, body, method, target))
+            return Reply(200, self._describe(match))
+        except ServingError as error:
+            return Reply(error.http_status, write_error(error.message))
+        except Exception as error:
+            _log.exception("%s %s failed", method, target)
+            return Reply(500, write_error(f"{type(error).__name__}: {error}"))
+
+    def _run(self, match: re.Match, body: bytes, method: str, target: str) -> bytes:
+        # The path is matched without regard to case, the name of the method is not.
+        if match["method"] in ("classify", "regress"):
+            raise ServingError(
+                grpc.StatusCode.UNIMPLEMENTED,
+                f"This server does not implement {match['method']}; use predict",
+            )
+        if match["method"] != "predict":
+            raise invalid_argument(f"Malformed request: {method} {target}")
+        document = parse_object(body)
+        name = signature_name(document)
+        # One version answers the whole request, though a newer one may arrive meanwhile.
+        with self._models.acquire(_model_spec(match)) as version:
+            request = read_predict(document, _inputs(version.session, name))
+            outputs = predict(
+                version.session,
+                name or DEFAULT_SIGNATURE,
+                request.inputs,
+                lambda array: array,
+                timeout_in_ms=self._timeout_in_ms,
+            )
+        return write_predict(outputs, request.layout)
+
+    def _describe(self, match: re.Match) -> bytes:
+        if not match["name"]:
+            raise invalid_argument("Missing model name in request.")
+        spec = _model_spec(match)
+        if match["part"] != "metadata":
+            return _proto_json(self._models.status(spec))
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=spec, metadata_field=["signature_def"]
+        )
+        return _metadata_json(self._models.metadata(request))
+
+
+def unpack(body: bytes, limit: int) -> bytes:
+    """Unpack a gzip body.
+
+    Args:
+        body: The packed bytes.
+        limit: Most bytes to unpack.
+
+    Returns:
+        The bytes; none, as in the real server, if they are not gzip, cut off or too many.
+    """
+    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        unpacked = unpacker.decompress(body, limit)
+    except zlib.error:
+        return b""
+    return unpacked if unpacker.eof else b""
+
+
+def error_page(status: int) -> Reply:
+    """The page that the real server's web server sends of itself."""
+    reasons = {404: "Not Found", 413: "Request Entity Too Large", 501: "Not Implemented"}
+    reason = reasons[status]
+    page = (
+        f"<HTML><HEAD>\n<TITLE>{status} {reason}</TITLE>\n</HEAD><BODY>\n"
+        f"<H1>{reason}</H1>\n</BODY></HTML>\n"
+    )
+    return Reply(status, page.encode(), HTML)
+
+
+def _model_spec(match: re.Match) -> model_pb2.ModelSpec:
+    spec = model_pb2.ModelSpec(name=_decoded(match["name"]))
+    if match["version"]:
+        spec.version.value = int(match["version"])
+    if match["label"]:
+        spec.version_label = _decoded(match["label"])
+    return spec
+
+
+def _decoded(text: str) -> str:
+    return urllib.parse.unquote(text, errors="replace")
+
+
+def _proto_json(proto: message.Message) -> bytes:
+    text = json_format.MessageToJson(
+        proto,
+        indent=1,
+        preserving_proto_field_name=True,
+        always_print_fields_with_no_presence=True,
+        ensure_ascii=False,
+    )
+    return text.encode("utf-8") + b"\n"
+
+
+def _metadata_json(response: get_model_metadata_pb2.GetModelMetadataResponse) -> bytes:
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(signatures)
+    return (
+        b'{\n"model_spec":'
+        + _proto_json(response.model_spec)
+        + b',\n"metadata": {"signature_def": '
+        + _proto_json(signatures)
+        + b"}\n}\n"
+    )
+
+
+def _inputs(
+    session: SavedModelSession, signature_name: str
+) -> Mapping[str, meta_graph_pb2.TensorInfo]:
+    name = signature_name or DEFAULT_SIGNATURE
+    if name not in session.signatures:
+        raise invalid_argument(f'Serving signature name: "{name}" not found in signature def')
+    inputs = session.signatures[name].inputs
+    if not inputs:
+        raise invalid_argument(
+            f"Failed to get input map for signature: {signature_name or 'DEFAULT'}"
+        )
+    return inputs

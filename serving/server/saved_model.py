@@ -1,0 +1,150 @@
+"""One version of a model in memory: a SavedModel in a session and a graph of its own.
+
+A v1 session is the executor that TensorFlow Serving uses: it keeps the resources of versions
+apart, runs only what the fetched outputs need, and stops a run whose time is over.
+"""
+
+import gc
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import grpc
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the operations of tokenizers
+from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.util import deprecation
+
+from models.errors import UserError
+from serving import linter
+from serving.server.status import ServingError, from_tensorflow
+
+# Of the linter's rules, those that TensorFlow Serving enforces itself, by failing the load.
+_REFUSED_IN_PRODUCTION = ("python-callback", "xla-function", "unserved-op")
+
+
+class SavedModelSession:
+    """A loaded SavedModel.
+
+    `run` may be called from many threads at once.
+
+    Attributes:
+        signatures: The signatures of the model, by name.
+    """
+
+    def __init__(self, path: pathlib.Path, intra_op_threads: int = 0, inter_op_threads: int = 0):
+        """Load the model.
+
+        Args:
+            path: Folder of the version.
+            intra_op_threads: Threads of one operation; 0 lets TensorFlow choose.
+            inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
+
+        Raises:
+            ServingError: If it cannot be loaded, or if TensorFlow Serving could not load it.
+        """
+        _refuse_what_production_refuses(path)
+        self._graph = tf.Graph()
+        self._session = tf.compat.v1.Session(
+            graph=self._graph, config=_session_config(intra_op_threads, inter_op_threads)
+        )
+        try:
+            self.signatures = self._load(path).signature_def
+            self._outputs = self._handles()
+        except BaseException:
+            self.close()
+            raise
+
+    def run(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        fetches: Sequence[str],
+        timeout_in_ms: int | None = None,
+    ) -> list[np.ndarray]:
+        """Compute tensors.
+
+        Args:
+            feeds: Values by tensor name.
+            fetches: Names of the tensors wanted.
+            timeout_in_ms: The run is cancelled when it takes longer; None lets it take its time.
+
+        Returns:
+            One array a fetch; strings as object arrays of bytes.
+
+        Raises:
+            ServingError: With the executor's own code and words.
+        """
+        inputs = {self._outputs[name]: value for name, value in feeds.items()}
+        outputs = [self._outputs[name] for name in fetches]
+        options = config_pb2.RunOptions(timeout_in_ms=timeout_in_ms or 0)
+        buffer = pywrap_tf_session.TF_NewBufferFromString(options.SerializeToString())
+        try:
+            # `Session.run` would check shapes that the real server leaves to the graph, and
+            # would wrap the messages of errors.
+            values = self._session._call_tf_sessionrun(buffer, inputs, outputs, [], None)
+        except tf.errors.OpError as error:
+            raise from_tensorflow(error) from None
+        finally:
+            pywrap_tf_session.TF_DeleteBuffer(buffer)
+        return [_as_array(value) for value in values]
+
+    def close(self) -> None:
+        """Give the memory back. No run may be under way."""
+        self._session.close()
+        self._outputs = {}
+        self._graph = self._session = None
+        # A graph and its operations refer to each other; without this they linger.
+        gc.collect()
+
+    def _load(self, path: pathlib.Path) -> meta_graph_pb2.MetaGraphDef:
+        try:
+            with self._graph.as_default(), deprecation.silence():
+                return tf.compat.v1.saved_model.load(
+                    self._session, [tf.saved_model.SERVING], str(path)
+                )
+        except tf.errors.OpError as error:
+            raise from_tensorflow(error) from None
+        except Exception as error:
+            # Loading runs through much of TensorFlow, and a damaged file can fail anywhere in it.
+            raise ServingError(
+                grpc.StatusCode.UNKNOWN, f"{path}: {type(error).__name__}: {error}"
+            ) from error
+
+    def _handles(self) -> dict[str, object]:
+        names = {
+            info.name
+            for signature in self.signatures.values()
+            for tensors in (signature.inputs, signature.outputs)
+            for info in tensors.values()
+            # A signature of an initialiser names an operation instead of a tensor.
+            if ":" in info.name
+        }
+        return {name: self._graph.get_tensor_by_name(name)._as_tf_output() for name in names}
+
+
+def _refuse_what_production_refuses(path: pathlib.Path) -> None:
+    try:
+        findings = linter.lint(path)
+    except UserError as error:
+        raise ServingError(grpc.StatusCode.NOT_FOUND, str(error)) from None
+    refused = [str(one) for one in findings if one.rule in _REFUSED_IN_PRODUCTION]
+    if refused:
+        raise ServingError(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"{path}: TensorFlow Serving would not load it: " + "; ".join(refused),
+        )
+
+
+def _session_config(intra_op_threads: int, inter_op_threads: int) -> config_pb2.ConfigProto:
+    config = config_pb2.ConfigProto(
+        intra_op_parallelism_threads=intra_op_threads,
+        inter_op_parallelism_threads=inter_op_threads,
+    )
+    # Two versions are in memory during a change of versions: neither may take the whole GPU.
+    config.gpu_options.allow_growth = True
+    return config
+
+
+def _as_array(value: np.ndarray | np.generic | bytes) -> np.ndarray:
+    return np.asarray(value, dtype=object if isinstance(value, bytes) else None)

@@ -1,0 +1,76 @@
+"""Replays the requests that an export carries, so that the first caller does not wait."""
+
+import pathlib
+from collections.abc import Iterator
+
+import grpc
+import tensorflow as tf
+from google.protobuf import message
+from tensorflow_serving.apis import prediction_log_pb2
+
+from serving.server.predict import DEFAULT_SIGNATURE, predict
+from serving.server.saved_model import SavedModelSession
+from serving.server.status import ServingError, from_tensorflow, invalid_argument
+from serving.server.tensors import to_array
+
+RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
+MAX_RECORDS = 1000
+
+
+def warm_up(session: SavedModelSession, path: pathlib.Path) -> int:
+    """Answer every recorded request once.
+
+    Args:
+        session: The model just loaded.
+        path: Folder of its version.
+
+    Returns:
+        The number of requests; 0 when the export carries none.
+
+    Raises:
+        ServingError: If a record cannot be read or answered, or there are more than
+            `MAX_RECORDS`. The version must then not be served.
+    """
+    records = path / RECORDS
+    if not records.exists():
+        return 0
+    number = 0
+    for number, record in enumerate(_records(records), start=1):
+        if number > MAX_RECORDS:
+            raise invalid_argument(
+                f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {records}"
+            )
+        _replay(session, record, records)
+    return number
+
+
+def _records(path: pathlib.Path) -> Iterator[bytes]:
+    try:
+        yield from tf.data.TFRecordDataset([str(path)]).as_numpy_iterator()
+    except tf.errors.DataLossError as error:
+        raise ServingError(
+            grpc.StatusCode.DATA_LOSS,
+            f"{error.message}. Please verify your warmup data is in TFRecord format.",
+        ) from None
+    except tf.errors.OpError as error:
+        raise from_tensorflow(error) from None
+
+
+def _replay(session: SavedModelSession, record: bytes, path: pathlib.Path) -> None:
+    try:
+        log = prediction_log_pb2.PredictionLog.FromString(record)
+    except message.DecodeError:
+        raise invalid_argument(f"Failed to parse warmup record: {record!r} from {path}") from None
+    kind = log.WhichOneof("log_type")
+    if kind != "predict_log":
+        raise ServingError(
+            grpc.StatusCode.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind} in {path}"
+        )
+    request = log.predict_log.request
+    predict(
+        session,
+        request.model_spec.signature_name or DEFAULT_SIGNATURE,
+        request.inputs,
+        to_array,
+        request.output_filter,
+    )

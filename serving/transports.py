@@ -1,0 +1,54 @@
+"""Chooses how a client reaches its server."""
+
+import urllib.parse
+
+from models.errors import UserError
+from serving.grpc_transport import GrpcTransport
+from serving.rest_transport import RestTransport
+from serving.transport import Transport
+
+TRANSPORTS = {"grpc": GrpcTransport, "rest": RestTransport}
+DEFAULT_PORTS = {"grpc": 8500, "rest": 8501}
+
+
+def connect(target: str, protocol: str, model_name: str) -> Transport:
+    """Choose the transport.
+
+    Args:
+        target: `host:port` or `host`; for REST also a URL; for gRPC also `unix:PATH`.
+        protocol: `grpc` or `rest`.
+        model_name: The model of every call.
+
+    Raises:
+        UserError: If the target is no address, or not one for that protocol.
+    """
+    if protocol not in TRANSPORTS:
+        raise UserError(f"protocol {protocol!r}: must be one of {', '.join(TRANSPORTS)}")
+    if "://" in target and protocol == "grpc":
+        raise UserError(
+            f"{target}: is a URL, and gRPC takes host:port. Give host:port, or ask by REST"
+        )
+    return TRANSPORTS[protocol](_with_port(target, protocol), model_name)
+
+
+def _with_port(target: str, protocol: str) -> str:
+    if target.startswith("unix:"):
+        return target
+    try:
+        parts = urllib.parse.urlsplit(target if "://" in target else f"//{target}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or " " in host or parts.username or parts.query:
+        raise UserError(f"{target!r}: not the address of a server. Give host:port, or host alone")
+    if parts.scheme:
+        return _checked_url(target, parts.scheme)
+    if parts.path:
+        raise UserError(f"{target!r}: an address has no path. Give host:port, or host alone")
+    return f"{f'[{host}]' if ':' in host else host}:{port or DEFAULT_PORTS[protocol]}"
+
+
+def _checked_url(target: str, scheme: str) -> str:
+    if scheme not in ("http", "https"):
+        raise UserError(f"{target!r}: the scheme {scheme} is not http or https")
+    return target

@@ -1,0 +1,57 @@
+"""Seqloom: a pipeline from raw text to a translation model served over gRPC and REST.
+
+The file is also what Beam takes as `--setup_file` to install the stages on remote workers.
+"""
+
+import setuptools
+
+# Exact versions, because training, export and serving must agree on graphs, ops and messages.
+REQUIREMENTS = [
+    "tensorflow==2.21.0",
+    "tensorflow-text==2.21.1",  # SentencePiece ops in the exported graph; pairs with TF 2.21
+    "keras==3.15.1",  # the version whose behaviour under a strategy the trainer is measured on
+    "keras-nlp==0.32.0",  # tokenizers on tensorflow-text
+    "tensorboard==2.21.0",
+    "tensorflow-serving-api==2.21.0",  # messages of TF Serving
+    "apache-beam==2.77.0",
+    "google-crc32c==1.9.0",  # checksums of TFRecords in C; without it Beam cannot write them
+    "sentencepiece==0.2.3",  # trains vocabularies and tokenises in Beam workers, without TF
+    "sacrebleu==2.6.0",  # BLEU, chrF, TER with signatures
+    "numpy==2.4.6",
+    "protobuf>=6.31,<7",  # Beam's bound; TF 2.21 needs 6.31
+    "grpcio>=1.80,<2",
+    "pydantic==2.14.4",  # the typed experiment
+    "PyYAML==6.0.4",
+    "typer==0.29.2",  # the command line
+    "rich==15.0.0",  # progress bars and tables
+    "matplotlib==3.11.2",  # attention pictures in TensorBoard
+    "setuptools>=65,<81",  # tensorboard 2.21 still imports pkg_resources, gone in later ones
+]
+
+# The embedded server and the REST client; a cluster that only trains goes without.
+SERVING = [
+    "uvicorn==0.54.0",  # HTTP of the embedded server
+    "python-rapidjson==1.25",  # TF Serving's own JSON parser, with its errors and offsets
+    "grpcio-health-checking==1.80.0",  # the last line that works with protobuf 6
+    "grpcio-reflection==1.80.0",
+    "httpx==0.28.1",  # HTTP of the client
+]
+
+setuptools.setup(
+    name="seqloom",
+    version="0.1.0",
+    description="Recurrent sequence models in TensorFlow, from raw text to a served answer",
+    python_requires=">=3.11,<3.12",
+    packages=setuptools.find_packages(
+        include=["pipeline", "pipeline.*", "models", "models.*", "serving", "serving.*"]
+    ),
+    package_data={"serving.ops": ["*.txt"]},
+    install_requires=REQUIREMENTS,
+    extras_require={
+        "gpu": ["tensorflow[and-cuda]==2.21.0"],
+        "serving": SERVING,
+        "kubernetes": ["kubernetes==35.0.0"],  # models of the manifests that jobs are submitted as
+        "dev": ["pytest==9.2.0", "pytest-timeout==2.4.0", "ruff==0.17.6", "mypy==2.4.1"],
+    },
+    entry_points={"console_scripts": ["seqloom=pipeline.cli:main"]},
+)

@@ -1,0 +1,29 @@
+"""Number formats and seeds of the tests of the models."""
+
+import keras
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Weights and dropout that do not differ from run to run."""
+    keras.utils.set_random_seed(1)
+
+
+@pytest.fixture
+def float64():
+    """Layers made in the test compute in double precision."""
+    yield from _policy("float64")
+
+
+@pytest.fixture
+def mixed_bfloat16():
+    """Layers made in the test compute in bfloat16 and keep float32 weights."""
+    yield from _policy("mixed_bfloat16")
+
+
+def _policy(name):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    yield
+    keras.config.set_dtype_policy(before)

@@ -1,0 +1,68 @@
+import pytest
+
+from pipeline.experiment import CorpusFile, DataSection
+from pipeline.prepare.readers import Block, ByteRange
+from pipeline.prepare.report import Report
+from pipeline.prepare.selection import PairSelection, hold_out_splits
+
+
+def select(tmp_path, text, split="train", **keys):
+    path = tmp_path / "corpus.tsv"
+    path.write_bytes(text)
+    corpus = CorpusFile(format="tsv", path=str(path))
+    data = DataSection(train=[corpus], **keys)
+    report = Report()
+    block = Block(0, 1, (ByteRange(str(path), 0, len(text)),))
+    pairs = list(PairSelection(data, [(split, corpus)], seed=3).pairs(block, report))
+    return pairs, report
+
+
+def test_pairs_and_drops_with_their_lines(tmp_path):
+    pairs, report = select(tmp_path, b"a\tb\nalone\n\nc\x0b\td\n\xff\te\nf\tg\n")
+    assert [(pair.line, pair.source, pair.target) for pair in pairs] == [
+        (1, b"a", b"b"),
+        (6, b"f", b"g"),
+    ]
+    tally = report.tallies[0, "train"]
+    assert tally.pairs_in == 6
+    assert {reason: drops.first_lines for reason, drops in tally.dropped.items()} == {
+        "missing_column": [2],
+        "empty": [3],
+        "control_characters": [4],
+        "invalid_utf8": [5],
+    }
+
+
+def test_identical_sides_go_only_if_asked_and_only_in_training(tmp_path):
+    text = b"a\ta\n"
+    asked = {"cleaning": {"drop_identical": True}}
+    assert len(select(tmp_path, text)[0]) == 1
+    assert len(select(tmp_path, text, **asked)[0]) == 0
+    assert len(select(tmp_path, text, split="test", **asked)[0]) == 1
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_sentence_is_held_out_whole_and_shares_are_kept(side):
+    corpus = CorpusFile(format="tsv", path="x")
+    hold_out = {"valid": 0.2, "test": 0.1, "side": side}
+    split_of = hold_out_splits(DataSection(train=[corpus], hold_out=hold_out), seed=1)
+    splits = {}
+    counts = {"train": 0, "valid": 0, "test": 0}
+    for number in range(3000):
+        pair = [b"%d" % (number // 3), b"x%d" % number]
+        if side == "target":
+            pair.reverse()
+        split = split_of(*pair)
+        counts[split] += 1
+        assert splits.setdefault(number // 3, split) == split
+    assert 450 < counts["valid"] < 750
+    assert 200 < counts["test"] < 400
+
+
+def test_another_seed_holds_out_others():
+    corpus = CorpusFile(format="tsv", path="x")
+    data = DataSection(train=[corpus], hold_out={"valid": 0.5})
+    one, other = hold_out_splits(data, seed=1), hold_out_splits(data, seed=2)
+    sentences = [b"%d" % number for number in range(100)]
+    assert [one(s, s) for s in sentences] != [other(s, s) for s in sentences]
+    assert [one(s, s) for s in sentences] == [hold_out_splits(data, 1)(s, s) for s in sentences]

@@ -1,0 +1,172 @@
+"""Reading experiments, and what is said of wrong ones."""
+
+import pathlib
+
+import pytest
+import yaml
+
+from models.errors import UserError
+from pipeline.experiment import Experiment
+from pipeline.experiment_file import dump_experiment, load_experiment
+
+CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+
+SMALL = """\
+name: small
+data:
+  train:
+    - {format: tsv, path: pairs.tsv}
+train:
+  batch_tokens: 64
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def complaint(path, *overrides):
+    with pytest.raises(UserError) as caught:
+        load_experiment(path, overrides)
+    return str(caught.value)
+
+
+def test_reads_values_and_defaults(small):
+    experiment = load_experiment(small)
+    assert experiment.train.batch_tokens == 64
+    assert experiment.train.learning_rate == 1e-3
+    assert experiment.data.train[0].source_column == 1
+
+
+def test_set_overrides_values_sections_and_entries(small):
+    experiment = load_experiment(
+        small,
+        [
+            "train.batch_tokens=2000",
+            "train.learning_rate=5e-4",
+            "model.encoder.layers=2",
+            "data.train.0.path=other.tsv",
+            "train.max_epochs=null",
+        ],
+    )
+    assert experiment.train.batch_tokens == 2000
+    assert experiment.train.learning_rate == 5e-4
+    assert experiment.model.encoder.layers == 2
+    assert experiment.data.train[0].path == "other.tsv"
+
+
+def test_dump_is_read_back_equal(small, tmp_path):
+    experiment = load_experiment(small, ["model.cell=gru"])
+    again = tmp_path / "again.yaml"
+    again.write_text(dump_experiment(experiment))
+    assert load_experiment(again) == experiment
+
+
+def test_unknown_key_names_place_line_and_nearest(small):
+    small.write_text(SMALL + "  learning_rat: 0.1\n")
+    message = complaint(small)
+    assert message == f"{small}, line 7: unknown key 'train.learning_rat'; did you mean " + (
+        "'learning_rate'?"
+    )
+
+
+def test_unknown_key_without_a_near_one_lists_the_known(small):
+    message = complaint(small, "search.qqq=1")
+    assert "--set search.qqq=1: unknown key 'search.qqq'" in message
+    assert "beam_size" in message
+
+
+def test_every_mistake_is_told_at_once(small):
+    message = complaint(small, "train.batch_tokens=many", "model.cell=rnn")
+    assert "'train.batch_tokens' is 'many'" in message
+    assert "'model.cell' is 'rnn'" in message
+    assert "'lstm' or 'gru'" in message
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("train.batch_tokens", "expected section.key=value"),
+        ("=3", "expected section.key=value"),
+        ("data.train.7.path=x", "'7' must be the number of one of 1 entries"),
+        ("name.x=3", "'name' is a value, not a section"),
+        ("train.batch_tokens=[", "not valid YAML"),
+    ],
+)
+def test_wrong_overrides(small, override, expected):
+    assert expected in complaint(small, override)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "expected keys such as 'name' and 'data' at the top, found nothing"),
+        ("- a\n", "found list"),
+        ("name: [\n", "not valid YAML"),
+        (SMALL + "name: again\n", "line 7: the key 'name' stands twice, first in line 1"),
+        ("name: x\n", "the key 'data' is missing"),
+        (SMALL.replace("small", "a/b"), "'name' is 'a/b'"),
+    ],
+)
+def test_wrong_files(small, text, expected):
+    small.write_text(text)
+    assert expected in complaint(small)
+
+
+def test_file_that_cannot_be_read(tmp_path):
+    assert "no such experiment file" in complaint(tmp_path / "missing.yaml")
+    assert "cannot be read" in complaint(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    assert "not UTF-8 at byte 9" in complaint(tmp_path / "latin.yaml")
+
+
+def test_byte_order_mark_and_crlf(small):
+    small.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+    assert load_experiment(small).name == "small"
+
+
+def test_corpus_needs_the_paths_of_its_format(small):
+    assert "needs the key 'source'" in complaint(small, "data.train.0={format: parallel}")
+    message = complaint(small, "data.train.0={format: tsv, path: a, source: b}")
+    assert "does not take the key 'source'" in message
+
+
+def test_hold_out_excludes_named_inputs(small):
+    message = complaint(
+        small, "data.test=[{format: tsv, path: t.tsv}]", "data.hold_out.test=0.1"
+    )
+    assert "test has inputs and a hold_out share" in message
+    assert "leaves nothing" in complaint(
+        small, "data.hold_out.test=0.5", "data.hold_out.valid=0.5"
+    )
+
+
+def test_environment_variables(small, monkeypatch):
+    monkeypatch.setenv("CORPUS", "/somewhere")
+    experiment = load_experiment(small, ["data.train.0.path=${CORPUS}/x.tsv"])
+    assert experiment.data.train[0].path == "/somewhere/x.tsv"
+    monkeypatch.delenv("CORPUS")
+    assert "CORPUS, which is not set" in complaint(small, "data.train.0.path=${CORPUS}/x.tsv")
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
+def test_shipped_experiments_are_valid(path):
+    load_experiment(path)
+
+
+def test_reference_names_every_key_with_its_default():
+    reference = yaml.safe_load((CONFIGS / "reference.yaml").read_text())
+    inputs = reference["data"]["train"]
+    minimal = {"name": "reference", "data": {"train": inputs}}
+    complete = Experiment.model_validate(minimal).model_dump()
+    complete["data"]["train"] = inputs
+    assert reference == complete
+    assert {each["format"] for each in inputs} == {"parallel", "tsv", "jsonl"}
+
+
+def test_reference_comments_every_section():
+    lines = (CONFIGS / "reference.yaml").read_text().splitlines()
+    assert sum(line.lstrip().startswith("#") for line in lines) > 60
