@@ -187,7 +187,10 @@ class AdditiveAttention(Attention):
         """`vᵀ tanh(Ws + keys)`, [B, Q, S]."""
         projected = tf.matmul(query, tf.cast(self.query_kernel, query.dtype))  # [B, Q, A]
         summed = projected[:, :, tf.newaxis, :] + keys[:, tf.newaxis, :, :]  # [B, Q, S, A]
-        return tf.linalg.matvec(tf.tanh(summed), tf.cast(self.vector, query.dtype))
+        vector = tf.cast(self.vector, query.dtype)[:, tf.newaxis]  # [A, 1]
+        # A product of rank two, since oneDNN's batched one crashes on [B, 1, S, A] by [A, 1].
+        scores = tf.matmul(tf.reshape(tf.tanh(summed), [-1, self.units]), vector)
+        return tf.reshape(scores, tf.shape(summed)[:3])
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal layer."""

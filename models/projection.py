@@ -45,6 +45,7 @@ class VocabularyProjection(keras.layers.Layer):
         self.bias = self.add_weight(
             shape=(self.vocabulary_size,),
             initializer=keras.initializers.Constant(-math.log(self.vocabulary_size)),
+            autocast=False,  # it is added in float32, and half precision would round it
             name="bias",
         )
 

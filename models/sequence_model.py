@@ -38,6 +38,16 @@ class SequenceModel(keras.Model, abc.ABC):
         super().__init__(**kwargs)
         self.loss_function: VocabularyLoss = FullSoftmax()
         self.drop_pads = True
+        self._mean_loss = keras.metrics.Mean("loss")
+        self._mean_accuracy = keras.metrics.Mean("accuracy")
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """What `fit` and `evaluate` report: means over the words of all batches.
+
+        The accuracy stays 0 under a loss that makes no predictions.
+        """
+        return [self._mean_loss, self._mean_accuracy]
 
     @abc.abstractmethod
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
@@ -85,14 +95,20 @@ class SequenceModel(keras.Model, abc.ABC):
             scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, [v.value for v in self.trainable_variables])
         self.optimizer.apply(gradients, self.trainable_variables)
-        return {"loss": loss}
+        return self._report(sums)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of `evaluate`; batches are (inputs, labels)."""
         inputs, labels = data
-        sums = self.loss_sums(inputs, labels, tf.zeros([2], tf.int32), training=False)
-        tokens = tf.maximum(sums.tokens, 1.0)
-        return {"loss": sums.loss / tokens, "accuracy": sums.correct / tokens}
+        return self._report(
+            self.loss_sums(inputs, labels, tf.zeros([2], tf.int32), training=False)
+        )
+
+    def _report(self, sums: LossSums) -> dict[str, tf.Tensor]:
+        """Means so far with a batch's sums counted in."""
+        self._mean_loss.update_state(sums.loss / tf.maximum(sums.tokens, 1.0), sums.tokens)
+        self._mean_accuracy.update_state(sums.correct / tf.maximum(sums.counted, 1.0), sums.counted)
+        return {metric.name: metric.result() for metric in self.metrics}
 
 
 def _sums(outcome: TokenLosses, words: tf.Tensor, weights: tf.Tensor) -> LossSums:

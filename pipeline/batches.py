@@ -92,6 +92,8 @@ def read_pairs(
         shards: Record files.
         limit: Pairs at most; all if None.
     """
+    if not shards:
+        return [], [], []
     records = _records([str(path) for path in shards])
     records = records.take(-1 if limit is None else limit).batch(_PARSED_AT_ONCE)
     spec = _spec(SOURCE, SOURCE_TEXT, TARGET_TEXT)

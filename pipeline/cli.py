@@ -197,8 +197,26 @@ def _complain(message: str) -> None:
 
 
 def _quiet_tensorflow() -> None:
-    """Keep TensorFlow's start-up lines off the terminal, unless they are asked for."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    """Import TensorFlow with its own lines kept off the terminal; true errors are raised.
+
+    Some of the lines are written before any setting of its logging is read, and on a machine
+    without a GPU some are worded as errors.
+    """
+    if os.environ.get("SEQLOOM_DEBUG"):
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    standard_error = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        import tensorflow
+        import tensorflow_text  # noqa: F401
+
+        tensorflow.config.list_physical_devices()
+    finally:
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

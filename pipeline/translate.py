@@ -60,11 +60,16 @@ class LocalModel:
         """Translate texts, one answer each."""
         import numpy as np
 
-        answer = self._session.run(
-            signatures.TRANSLATE.name,
-            {signatures.TEXT: np.array([text.encode() for text in texts], object)},
+        signature = self._session.signatures[signatures.TRANSLATE.name]
+        [translations] = self._session.run(
+            {
+                signature.inputs[signatures.TEXT].name: np.array(
+                    [text.encode() for text in texts], object
+                )
+            },
+            [signature.outputs[signatures.TRANSLATION].name],
         )
-        return [text.decode("utf-8", "replace") for text in answer[signatures.TRANSLATION]]
+        return [text.decode("utf-8", "replace") for text in translations]
 
     def close(self) -> None:
         """Give the model's memory back."""
@@ -81,14 +86,19 @@ def _local(folder: pathlib.Path) -> Iterator[LocalModel]:
 
 
 def _version_folder(folder: pathlib.Path) -> pathlib.Path:
+    """The newest version below a folder: of a version, of a model, or of the only model."""
+    if not folder.is_dir():
+        raise UserError(
+            f"--model {folder}: no such folder; give the one that `seqloom export` told"
+        )
     if (folder / "saved_model.pb").exists():
         return folder
-    if not folder.is_dir():
-        raise UserError(f"--model {folder}: no such folder; give an export, as `seqloom export` told")
-    versions = [path for path in folder.iterdir() if path.name.isdecimal()]
-    if not versions:
-        raise UserError(
-            f"--model {folder}: holds neither a saved_model.pb nor version folders; give the "
-            f"folder that `seqloom export` told"
-        )
-    return max(versions, key=lambda path: int(path.name))
+    models = [each for each in folder.iterdir() if each.is_dir()]
+    for place in [folder, *(models if len(models) == 1 else [])]:
+        known = [each for each in place.iterdir() if each.name.isdecimal()]
+        if known:
+            return max(known, key=lambda each: int(each.name))
+    raise UserError(
+        f"--model {folder}: holds neither a saved_model.pb nor version folders; give the folder "
+        f"that `seqloom export` told"
+    )

@@ -8,7 +8,7 @@ Example:
             print(translation.text, translation.score)
 """
 
-import itertools
+import functools
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -182,19 +182,16 @@ class Client:
         for start in range(0, size, self._batch_size):
             stop = min(start + self._batch_size, size)
             batch = {name: texts[start:stop] for name, texts in encoded.items()}
-            answer = self._repeat(
-                lambda timeout, batch=batch: self._transport.predict(
-                    signature.name, batch, timeout
-                ),
-                signature.name,
-            )
+            predict = functools.partial(self._transport.predict, signature.name, batch)
+            answer = self._repeat(predict, signature.name)
             self._check(answer, signature, stop - start)
             yield answer
 
     def _repeat(self, call: Callable[[float], Answer], signature: str) -> Answer:
         """Make a call, again while no server is found and there is time."""
         deadline = time.monotonic() + self._timeout
-        for attempt in itertools.count():
+        attempt = 0
+        while True:
             try:
                 return call(max(deadline - time.monotonic(), 0.001))
             except CallError as error:
@@ -203,6 +200,7 @@ class Client:
                 if error.code != UNAVAILABLE or attempt == self._retries or late:
                     raise self._explained(error, signature) from None
             time.sleep(pause)
+            attempt += 1
 
     def _check(self, answer: dict[str, list], signature: Signature, size: int) -> None:
         missing = [name for name in signature.output_names if name not in answer]

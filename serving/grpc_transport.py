@@ -1,8 +1,10 @@
 """gRPC: the messages of `wire.py` over one channel."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import grpc
+from google.protobuf import message
 
 from serving import wire
 from serving.answers import VersionStatus
@@ -63,7 +65,7 @@ class GrpcTransport(Transport):
         """Close the channel."""
         self._channel.close()
 
-    def _method(self, name: str, response: type) -> grpc.UnaryUnaryMultiCallable:
+    def _method(self, name: str, response: type[message.Message]) -> grpc.UnaryUnaryMultiCallable:
         return self._channel.unary_unary(
             f"/tensorflow.serving.{name}",
             request_serializer=lambda request: request.SerializeToString(),
@@ -84,7 +86,7 @@ def _channel_options(target: str) -> list[tuple[str, int]]:
     return options
 
 
-def _call(method: grpc.UnaryUnaryMultiCallable, request: object, timeout: float) -> object:
+def _call(method: grpc.UnaryUnaryMultiCallable, request: message.Message, timeout: float) -> Any:
     try:
         return method(request, timeout=timeout)
     except grpc.RpcError as error:

@@ -4,6 +4,7 @@ import json
 import struct
 import urllib.parse
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpx
 
@@ -116,7 +117,7 @@ def _parsed(response: httpx.Response) -> dict:
     raise CallError(_HTTP_CODES.get(response.status_code, "UNKNOWN"), message)
 
 
-def _single(value: object) -> object:
+def _single(value: Any) -> Any:
     """Numbers as float32 has them: the decimals sent are only enough to tell those apart."""
     if isinstance(value, list):
         return [_single(item) for item in value]

@@ -15,10 +15,19 @@ _SHOWN_LINES = 5
 _LONGEST_BATCH = 1024
 
 
+class HasText(Protocol):
+    """A translation."""
+
+    text: str
+
+
+Translate = Callable[[Sequence[str]], Sequence[str | HasText]]
+
+
 class Translates(Protocol):
     """Anything that translates a list of texts, as `Client` does."""
 
-    def translate(self, texts: Sequence[str]) -> Sequence:
+    def translate(self, texts: Sequence[str]) -> Sequence[str | HasText]:
         """One answer a text: a string, or something with `text`."""
 
 
@@ -38,7 +47,7 @@ class StreamSummary:
 
 
 def translate_stream(
-    translator: Translates | Callable[[Sequence[str]], Sequence],
+    translator: Translates | Translate,
     input: BinaryIO,
     output: BinaryIO,
     batch_size: int = 32,
@@ -65,7 +74,7 @@ def translate_stream(
     Raises:
         UserError: As the translator raises it, with the number of lines already written.
     """
-    translate = getattr(translator, "translate", translator)
+    translate: Translate = translator if callable(translator) else translator.translate
     summary = StreamSummary()
     written = 0
     try:
@@ -110,7 +119,7 @@ def _batches(lines: Iterator[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _answers(translate: Callable[[Sequence[str]], Sequence], batch: list[str]) -> list[str]:
+def _answers(translate: Translate, batch: list[str]) -> list[str]:
     texts = [line for line in batch if line]
     answers = translate(texts) if texts else []
     if len(answers) != len(texts):
@@ -119,7 +128,7 @@ def _answers(translate: Callable[[Sequence[str]], Sequence], batch: list[str]) -
     return [_one_line(next(remaining)) if line else "" for line in batch]
 
 
-def _one_line(answer: object) -> str:
+def _one_line(answer: str | HasText) -> str:
     text = answer if isinstance(answer, str) else answer.text
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 

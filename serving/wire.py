@@ -9,6 +9,7 @@ same names in one process.
 import array
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
@@ -123,7 +124,7 @@ def write_strings(texts: Sequence[bytes], tensor: message.Message) -> None:
     tensor.string_val.extend(texts)
 
 
-def read_tensor(tensor: message.Message) -> list | str | float | int:
+def read_tensor(tensor: message.Message) -> Any:
     """Read a tensor of the response.
 
     Args:
@@ -155,7 +156,7 @@ def _elements(tensor: message.Message) -> list:
     return list(getattr(tensor, field))
 
 
-def _nested(values: list, shape: list[int]) -> list | str | float | int:
+def _nested(values: list, shape: list[int]) -> Any:
     if not shape:
         return values[0]
     if len(shape) == 1:

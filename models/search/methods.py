@@ -37,7 +37,8 @@ def search(
     if options.nbest > options.width:
         raise UserError(
             f"{options.nbest} translations are asked for, but the search keeps {options.width}; "
-            f"raise search.beam_size or lower export.nbest"
+            f"take search.kind 'beam' and a search.beam_size of {options.nbest} or more, or lower "
+            f"export.nbest"
         )
     tf.debugging.assert_rank(limits.max_words, 1)
     return SEARCHES[options.kind](next_word, state, limits, options, begin_id, end_id)

@@ -62,7 +62,7 @@ class Pace:
         """Seconds until `total_steps`, or None while nothing is known."""
         steady = self._began if self._latest == self._first else self._first
         rate = self._rate(steady or self._began, self._latest)
-        return (total_steps - self._latest[0]) / rate if rate else None
+        return max(total_steps - self._latest[0], 0) / rate if rate else None
 
     @staticmethod
     def _rate(first: tuple[int, float], last: tuple[int, float]) -> float:

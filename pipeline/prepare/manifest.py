@@ -32,7 +32,7 @@ def data_fingerprint(experiment: Experiment) -> str:
     Raises:
         UserError: If a corpus file is missing.
     """
-    return fingerprint(_parts(experiment, {}))
+    return fingerprint(_parts(experiment, _file_hashes(experiment, {})))
 
 
 def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
@@ -51,7 +51,8 @@ def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
         for described in manifest.get("inputs", [])
         for facts in described["files"]
     }
-    _check_parts(workspace, _parts(experiment, recorded), manifest.get("fingerprints", {}))
+    wanted = _parts(experiment, _file_hashes(experiment, recorded))
+    _check_parts(workspace, wanted, manifest.get("fingerprints", {}))
     _check_shards(workspace, manifest)
     return manifest
 
@@ -75,14 +76,14 @@ def _check_shards(workspace: Workspace, manifest: dict) -> None:
                 raise UserError(f"{path} {found}; expected {shard['bytes']} bytes. {_REMEDY}")
 
 
-def _parts(experiment: Experiment, recorded: Mapping[str, str]) -> dict[str, str]:
+def _parts(experiment: Experiment, file_hashes: list[str]) -> dict[str, str]:
     """Fingerprints of what decides the records, by a name to show when one differs."""
     data = experiment.data.model_dump(mode="json")
     for split, position, _ in list_inputs(experiment.data):
         for name in ("source", "target", "path"):
             del data[split][position][name]
     return {
-        "corpus files": fingerprint(_file_hashes(experiment, recorded)),
+        "corpus files": fingerprint(file_hashes),
         "data": fingerprint(data),
         "vocabulary": fingerprint(experiment.vocabulary.model_dump(mode="json")),
         "seed": fingerprint(experiment.seed),
@@ -91,6 +92,7 @@ def _parts(experiment: Experiment, recorded: Mapping[str, str]) -> dict[str, str
 
 
 def _file_hashes(experiment: Experiment, recorded: Mapping[str, str]) -> list[str]:
+    """Hashes of the corpus files, in order; those of absent files as recorded by path."""
     paths = [
         path
         for _, _, corpus in list_inputs(experiment.data)
@@ -125,7 +127,9 @@ def make_manifest(experiment: Experiment, inputs: Sequence[Input], report: Repor
     Returns:
         JSON-like. Nothing in it depends on the time, the machine or the number of workers.
     """
-    parts = _parts(experiment, {})
+    # The hashes of what was read, should a file have changed since.
+    hashes = [facts.hash for inspected in inputs for facts in inspected.files]
+    parts = _parts(experiment, hashes)
     return {
         "fingerprint": fingerprint(parts),
         "fingerprints": parts,

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile
@@ -92,11 +92,11 @@ class Reader(abc.ABC):
         """The files of the input, in the order in which `sides` takes their lines."""
 
     @abc.abstractmethod
-    def sides(self, *lines: bytes) -> tuple[bytes, bytes]:
+    def sides(self, lines: tuple[bytes, ...]) -> tuple[bytes, bytes]:
         """Source and target of one pair.
 
         Args:
-            *lines: One line of each file, without its end.
+            lines: One line of each file, without its end.
 
         Raises:
             Dropped: If the line does not have the form of the format.
@@ -115,8 +115,9 @@ class ParallelReader(Reader):
         """The source file and the target file."""
         return self.corpus.source, self.corpus.target
 
-    def sides(self, source, target):
+    def sides(self, lines):
         """The lines themselves."""
+        source, target = lines
         return source, target
 
 
@@ -127,8 +128,9 @@ class TabSeparatedReader(Reader):
         """The one file."""
         return (self.corpus.path,)
 
-    def sides(self, line):
+    def sides(self, lines):
         """The two columns the input names; further columns are ignored."""
+        (line,) = lines
         if not line.strip():
             return b"", b""
         columns = line.split(b"\t")
@@ -148,8 +150,9 @@ class JsonLinesReader(Reader):
         """The one file."""
         return (self.corpus.path,)
 
-    def sides(self, line):
+    def sides(self, lines):
         """The values of the two keys the input names; further keys are ignored."""
+        (line,) = lines
         if not line.strip():
             return b"", b""
         row = self._object(line)
@@ -177,7 +180,11 @@ class JsonLinesReader(Reader):
         return row[key].encode("utf-8", "surrogatepass")
 
 
-READERS = {"parallel": ParallelReader, "tsv": TabSeparatedReader, "jsonl": JsonLinesReader}
+READERS: dict[str, Callable[[CorpusFile], Reader]] = {
+    "parallel": ParallelReader,
+    "tsv": TabSeparatedReader,
+    "jsonl": JsonLinesReader,
+}
 
 
 def make_reader(corpus: CorpusFile) -> Reader:

@@ -12,6 +12,7 @@ every run, which protocol buffers' own serialisers do not promise.
 """
 
 import struct
+from collections.abc import Sequence
 
 import google_crc32c
 
@@ -42,7 +43,11 @@ def feature_description() -> dict:
 
 
 def encode_example(
-    source: list[int], target: list[int], source_text: bytes, target_text: bytes, identity: bytes
+    source: Sequence[int],
+    target: Sequence[int],
+    source_text: bytes,
+    target_text: bytes,
+    identity: bytes,
 ) -> bytes:
     """Serialise one record.
 
@@ -101,7 +106,7 @@ def _bytes_feature(key: bytes, value: bytes) -> bytes:
     return _field(b"\x0a", key + _field(b"\x12", bytes_list))  # Features.feature[key]
 
 
-def _ids_feature(key: bytes, ids: list[int]) -> bytes:
+def _ids_feature(key: bytes, ids: Sequence[int]) -> bytes:
     try:
         packed = b"".join(map(_VARINTS.__getitem__, ids))
     except IndexError:

@@ -67,6 +67,11 @@ class SideStatistics:
     lengths: np.ndarray
     pieces: np.ndarray
 
+    @property
+    def records(self) -> int:
+        """Sentences counted."""
+        return int(self.lengths.sum())
+
     def add(self, other: "SideStatistics") -> None:
         """Add the pieces of other records."""
         self.lengths = _add_counts(self.lengths, other.lengths)
@@ -141,11 +146,11 @@ class Report:
         """Add another part's report to this one."""
         for key, tally in other.tallies.items():
             self.tallies[key].add(tally)
-        for key, statistics in other.statistics.items():
-            if key in self.statistics:
-                self.statistics[key].add(statistics)
+        for side, statistics in other.statistics.items():
+            if side in self.statistics:
+                self.statistics[side].add(statistics)
             else:
-                self.statistics[key] = dataclasses.replace(statistics)
+                self.statistics[side] = dataclasses.replace(statistics)
         self.vocabularies |= other.vocabularies
         self.shards |= other.shards
         self.problems |= other.problems

@@ -160,11 +160,11 @@ def _write_all_counts(job: Job, report: Report) -> None:
     for side in SIDES:
         tokenizer = _tokenizer(job, names[side])
         counts = report.statistics["train", side]
-        write_counts(job.folder / f"{side}.counts.tsv", tokenizer, counts.pieces)
+        write_counts(job.folder / f"{side}.counts.tsv", tokenizer, counts.pieces, counts.records)
     if job.vocabulary.shared:
         both = dataclasses.replace(report.statistics["train", "source"])
         both.add(report.statistics["train", "target"])
-        write_counts(job.folder / "shared.counts.tsv", tokenizer, both.pieces)
+        write_counts(job.folder / "shared.counts.tsv", tokenizer, both.pieces, both.records)
 
 
 def _tokenizer(job: Job, name: str) -> Tokenizer:

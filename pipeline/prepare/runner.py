@@ -24,7 +24,7 @@ from pipeline.prepare.stages import COUNTERS
 from pipeline.prepare.workers import WorkerGroup
 
 _POLL_SECONDS = 0.1
-_SECONDS_TO_UNWIND = 10.0
+_SECONDS_TO_UNWIND = 3.0
 _LOCAL_RUNNERS = ("FnApiRunner", "DirectRunner")
 # Beam sends what a worker thread has written each second, even the half of an element that
 # it is still writing, which the runner then reads as something else. Sent by size, at the
@@ -104,18 +104,19 @@ class PipelineRun:
         with _silence():
             try:
                 thread.start()
-                while thread.is_alive():
+                while thread.is_alive() and not self._group.failure:
                     thread.join(_POLL_SECONDS)
                     poll()
             except BaseException:
                 self._stop()
-                thread.join(_SECONDS_TO_UNWIND)
                 raise
             finally:
+                # Without its workers Beam gives up, or waits for ever and is left behind.
+                thread.join(_SECONDS_TO_UNWIND if self._group.failure else None)
                 self._group.close()
-        if self._error:
-            raise RuntimeError(self._failure()) from self._error
-        return _counters(self._result)
+            if self._error or self._group.failure:
+                raise RuntimeError(self._failure()) from self._error
+        return _counters(self._result) if self._result else {}
 
     def _make_runner(self, cluster: ClusterSection) -> beam.runners.PipelineRunner:
         if cluster.runner in _LOCAL_RUNNERS:
@@ -164,7 +165,9 @@ def _make_options(cluster: ClusterSection) -> PipelineOptions:
     try:
         with contextlib.redirect_stderr(io.StringIO()) as complaint:
             # The experiment's own flags come last, so that they win.
-            return PipelineOptions(flags + cluster.beam_options)
+            options = PipelineOptions(flags + cluster.beam_options)
+            options.get_all_options()  # Beam reads them only now.
+            return options
     except (SystemExit, ValueError):
         said = complaint.getvalue().strip().rpartition("\n")[2]
         raise UserError(f"cluster.beam_options: {cluster.beam_options}: {said}") from None
@@ -181,7 +184,10 @@ def _counters(result: PipelineResult) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep Beam and its threads from reporting what `PipelineRun` reports itself."""
+    """Keep Beam and its threads from reporting what `PipelineRun` reports itself.
+
+    After a failure the silence stays, for threads that lost their worker notice it late.
+    """
     loggers = [logging.getLogger(name) for name in ("apache_beam", "grpc")]
     levels = [logger.level for logger in loggers]
     excepthook = threading.excepthook
@@ -193,9 +199,7 @@ def _silence() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
     threading.excepthook = report_unless_expected
-    try:
-        yield
-    finally:
-        threading.excepthook = excepthook
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    yield
+    threading.excepthook = excepthook
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)

@@ -62,7 +62,7 @@ class PairSelection:
         for line, raw in reader.rows(block):
             split = self._own_splits[block.input]
             try:
-                source, target = reader.sides(*raw)
+                source, target = reader.sides(raw)
                 check_characters(source, target)
                 split = split_of(source, target)
                 if self._drop_identical and split == TRAIN:

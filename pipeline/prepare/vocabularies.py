@@ -158,15 +158,22 @@ class Tokenizer:
         return [self._processor.id_to_piece(id) for id in range(self.size)]
 
 
-def write_counts(path: pathlib.Path, tokenizer: Tokenizer, counts: np.ndarray) -> None:
+def write_counts(
+    path: pathlib.Path, tokenizer: Tokenizer, counts: np.ndarray, records: int
+) -> None:
     """Write unigram counts: one line an id, in the order of ids, `piece TAB count`.
+
+    Records hold no end mark, but a model has to predict one after each sentence, and noise
+    drawn from counts without it would never teach where not to end. So it is counted.
 
     Args:
         path: The file.
         tokenizer: Gives the pieces.
         counts: int64[vocabulary], or shorter where the last ids do not occur.
+        records: Sentences that the counts are of.
     """
     padded = np.zeros(tokenizer.size, np.int64)
     padded[: len(counts)] = counts
+    padded[END_ID] = records
     lines = (f"{piece}\t{count}\n" for piece, count in zip(tokenizer.pieces(), padded, strict=True))
     write_text(path, "".join(lines))

@@ -20,7 +20,6 @@ from pipeline.prepare.engine import (
 )
 
 _URN = "seqloom:worker_process:v1"
-_SECONDS_TO_END = 5.0
 _LAST_WORDS = 2000
 _groups: dict[str, "WorkerGroup"] = {}
 
@@ -90,10 +89,11 @@ class WorkerProcessEnvironment(SubprocessSDKEnvironment):
 class WorkerProcessHandler(GrpcWorkerHandler):
     """Runs one worker process for Beam's runner and tells the group if it dies."""
 
+    _process: subprocess.Popen
+
     def __init__(self, payload, state, provision_info, grpc_server):
         super().__init__(state, provision_info, grpc_server)
         self._group = _groups[payload.decode()]
-        self._process: subprocess.Popen | None = None
         self._ending = False
 
     def start_worker(self) -> None:
@@ -110,7 +110,7 @@ class WorkerProcessHandler(GrpcWorkerHandler):
         self._group.add(self)
 
     def close(self) -> None:
-        """End the connection to the worker, then the worker; the runner calls this."""
+        """End the connection to the worker, then the worker; the runner calls this last."""
         self._ending = True
         try:
             super().close()
@@ -118,18 +118,16 @@ class WorkerProcessHandler(GrpcWorkerHandler):
             self.kill()
 
     def stop_worker(self) -> None:
-        """Give a worker that has no more work a moment to end by itself."""
-        try:
-            self._process.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        """End the worker. What it made is written, and asking it to end would take seconds."""
+        self.kill()
 
     def kill(self) -> None:
         """End the process now; no harm if it has ended."""
         self._ending = True
         self._process.kill()
         self._process.wait()
-        self._process.stdin.close()
+        if self._process.stdin:
+            self._process.stdin.close()
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {

@@ -29,6 +29,9 @@ _FREE_SETTINGS = {
     "early_stopping",
 }
 
+# What TensorFlow raises for a file that is torn or is of another model.
+_UNREADABLE = (tf.errors.OpError, AssertionError, ValueError, IndexError)
+
 
 class Progress(tf.Module):
     """Where a run stands."""
@@ -83,7 +86,7 @@ class Checkpoints:
         for path in reversed(self._last.checkpoints):
             try:
                 self._last.checkpoint.restore(path).assert_consumed()
-            except (tf.errors.OpError, AssertionError, ValueError):
+            except _UNREADABLE:
                 continue
             return True
         if self._last.checkpoints:
@@ -119,7 +122,7 @@ def restore_best(workspace: Workspace, model: SequenceModel) -> int:
     path = latest_best(workspace)
     try:
         manager.checkpoint.restore(path).assert_consumed()
-    except (tf.errors.OpError, AssertionError, ValueError) as error:
+    except _UNREADABLE as error:
         reason = str(error).splitlines()[0]
         raise UserError(
             f"{path}: does not fit the experiment's model ({reason}); use the experiment it was "

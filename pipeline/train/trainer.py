@@ -70,6 +70,11 @@ class Trainer:
         strategy: tf.distribute.Strategy | None = None,
     ):
         manifest = load_manifest(workspace, experiment)
+        if not workspace.shards("valid"):
+            raise UserError(
+                f"{workspace.data}: there is no valid split to choose the best model by; name "
+                f"data.valid or data.hold_out.valid and run `seqloom prepare` again"
+            )
         check_same_run(experiment, manifest["fingerprint"], workspace)
         configure_tensorflow(experiment)
         keras.utils.set_random_seed(experiment.seed)

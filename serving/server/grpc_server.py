@@ -4,8 +4,10 @@ import concurrent.futures
 import functools
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import grpc
+from google.protobuf import message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import (
@@ -93,14 +95,14 @@ def _answered(method: Callable) -> Callable:
     """Turn what a method raises into the status of its call."""
 
     @functools.wraps(method)
-    def call(self: object, request: object, context: grpc.ServicerContext) -> object:
+    def call(self: Any, request: message.Message, context: grpc.ServicerContext) -> Any:
         try:
             return method(self, request, context)
         except ServingError as error:
-            context.abort(error.code, error.grpc_details)
+            return context.abort(error.code, error.grpc_details)
         except Exception as error:
             _log.exception("%s failed", method.__name__)
-            context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+            return context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
 
     return call
 
@@ -163,7 +165,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         return self._models.status(request.model_spec)
 
 
-def _require_model_spec(request: object) -> None:
+def _require_model_spec(request: message.Message) -> None:
     if not request.HasField("model_spec"):
         raise invalid_argument("Missing ModelSpec")
 

@@ -4,18 +4,19 @@ import base64
 import binascii
 import math
 import re
+from typing import TypeGuard
 
 import grpc
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from serving.server.json_values import format_error, quoted, type_name
+from serving.server.json_values import Json, format_error, quoted, type_name
 from serving.server.status import ServingError, invalid_argument
 
 _BASE64 = "b64"
 
-_FLOATS = {types_pb2.DT_FLOAT: np.float32, types_pb2.DT_DOUBLE: np.float64}
+_FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE)
 # These share the 32-bit field on the wire, and wrap around when they leave it.
 SMALL_INTEGERS = (
     types_pb2.DT_INT32,
@@ -32,12 +33,12 @@ _INTEGERS = {
 }
 
 
-def is_base64(value: object) -> bool:
+def is_base64(value: Json) -> TypeGuard[dict]:
     """Whether a value is `{"b64": "..."}`, a string of bytes."""
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get(_BASE64), str)
 
 
-def to_element(value: object, dtype: int) -> bytes | bool | int | float:
+def to_element(value: Json, dtype: int) -> bytes | bool | int | float:
     """Convert one value.
 
     Args:
@@ -71,7 +72,7 @@ def to_element(value: object, dtype: int) -> bytes | bool | int | float:
     )
 
 
-def _string(value: object) -> bytes:
+def _string(value: Json) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8")
     if not isinstance(value, dict):
@@ -95,17 +96,18 @@ def _decode_base64(text: str) -> bytes:
         raise invalid_argument("Unable to base64 decode") from None
 
 
-def _float(value: object, dtype: int) -> int | float:
+def _float(value: Json, dtype: int) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _type_error(value, dtype)
-    info = np.finfo(_FLOATS[dtype])
+    single = dtype == types_pb2.DT_FLOAT
+    info = np.finfo(np.float32) if single else np.finfo(np.float64)
     if isinstance(value, int):
         # Whole numbers must survive the conversion; others may be rounded.
         fits = abs(value) <= (1 << (info.nmant + 1)) - 1
     else:
         fits = not math.isfinite(value) or abs(value) <= float(info.max)
     if not fits:
-        target = "float" if dtype == types_pb2.DT_FLOAT else "double"
+        target = "float" if single else "double"
         raise invalid_argument(
             f"Cannot convert JSON value: {quoted(value)} to {target} without loss of precision."
         )
@@ -118,7 +120,7 @@ def _type(dtype: int) -> str:
     return {"float32": "float", "float64": "double", "float16": "half"}.get(name, name)
 
 
-def _type_error(value: object, dtype: int) -> ServingError:
+def _type_error(value: Json, dtype: int) -> ServingError:
     return invalid_argument(
         f"JSON Value: {quoted(value)} Type: {type_name(value)} is not of expected type: "
         f"{_type(dtype)}"

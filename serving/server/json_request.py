@@ -8,13 +8,14 @@ import dataclasses
 import enum
 import math
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from serving.server.json_elements import SMALL_INTEGERS, is_base64, to_element
-from serving.server.json_values import format_error, quoted
+from serving.server.json_values import Json, format_error, quoted
 from serving.server.status import ServingError, invalid_argument
 
 TensorInfos = Mapping[str, meta_graph_pb2.TensorInfo]
@@ -121,7 +122,7 @@ def _read_instances(instances: list, infos: TensorInfos) -> dict[str, np.ndarray
 
 
 def _add_named(
-    instance: object, index: int, infos: TensorInfos, columns: dict[str, _Elements]
+    instance: Json, index: int, infos: TensorInfos, columns: dict[str, _Elements]
 ) -> None:
     if not _is_named(instance):
         raise invalid_argument(f"Expecting object but got list at item {index} of input list")
@@ -141,7 +142,7 @@ def _add_named(
 
 
 def _add_plain(
-    instance: object, index: int, infos: TensorInfos, columns: dict[str, _Elements]
+    instance: Json, index: int, infos: TensorInfos, columns: dict[str, _Elements]
 ) -> None:
     if _is_named(instance):
         raise invalid_argument(f"Expecting value/list but got object at item {index} of input list")
@@ -153,7 +154,7 @@ def _add_plain(
         ) from None
 
 
-def _add_item(item: object, name: str, infos: TensorInfos, columns: dict[str, _Elements]) -> None:
+def _add_item(item: Json, name: str, infos: TensorInfos, columns: dict[str, _Elements]) -> None:
     """Append one row to a column; all rows of a column have one shape."""
     if name not in infos:
         raise invalid_argument(f"JSON object: does not have named input: {name}")
@@ -169,7 +170,7 @@ def _add_item(item: object, name: str, infos: TensorInfos, columns: dict[str, _E
     column.values.extend(row.values)
 
 
-def _read_inputs(value: object, infos: TensorInfos) -> dict[str, np.ndarray]:
+def _read_inputs(value: Json, infos: TensorInfos) -> dict[str, np.ndarray]:
     if not _is_named(value):
         if len(infos) > 1:
             raise invalid_argument(
@@ -186,13 +187,13 @@ def _read_inputs(value: object, infos: TensorInfos) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _read_tensor(value: object, dtype: int) -> _Elements:
+def _read_tensor(value: Json, dtype: int) -> _Elements:
     elements = _Elements(dtype, _shape(value))
     _fill(value, 0, elements)
     return elements
 
 
-def _shape(value: object) -> tuple[int, ...]:
+def _shape(value: Json) -> tuple[int, ...]:
     """The shape that the first elements, all the way down, lay claim to."""
     shape = []
     while isinstance(value, list):
@@ -201,7 +202,7 @@ def _shape(value: object) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _fill(value: object, level: int, elements: _Elements) -> None:
+def _fill(value: Json, level: int, elements: _Elements) -> None:
     rank = len(elements.shape)
     if not isinstance(value, list):
         if level != rank:
@@ -233,7 +234,7 @@ def _array(elements: _Elements, name: str, rows: tuple[int, ...] = ()) -> np.nda
     return np.array(elements.values, dtype=dtype).reshape(shape)
 
 
-def _is_named(value: object) -> bool:
+def _is_named(value: Json) -> TypeGuard[dict]:
     return isinstance(value, dict) and not is_base64(value)
 
 

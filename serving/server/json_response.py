@@ -64,8 +64,8 @@ def _rows(outputs: dict[str, np.ndarray]) -> bytes:
         leaves = iter(_leaves(name, array, depth + array.ndim - 1))
         columns.append([_inline(leaves, array.shape[1:]) for _ in range(size)])
     if not named:
-        rows = b", ".join(columns[0])
-        return _document(b"predictions", b"[" + rows + b"\n    ]" if size else b"[]")
+        line = b", ".join(columns[0])
+        return _document(b"predictions", b"[" + line + b"\n    ]" if size else b"[]")
     keys = [_string(name.encode()) + b": " for name in outputs]
     rows = [
         b"{"
@@ -79,11 +79,11 @@ def _rows(outputs: dict[str, np.ndarray]) -> bytes:
 
 
 def _batch_size(outputs: dict[str, np.ndarray]) -> int:
-    size = None
+    size = -1
     for name, array in outputs.items():
         if array.ndim == 0:
             raise invalid_argument(f"Tensor name: {name} has no shape information ")
-        if size is not None and array.shape[0] != size:
+        if size >= 0 and array.shape[0] != size:
             raise invalid_argument(
                 f"Tensor name: {name} has inconsistent batch size: {array.shape[0]} "
                 f"expecting: {size}"

@@ -8,6 +8,8 @@ import rapidjson
 
 from serving.server.status import ServingError, invalid_argument
 
+Json = dict | list | str | int | float | bool | None
+
 # Numbers beyond 64 bits become doubles, and NaN and Infinity are numbers.
 _NUMBERS = rapidjson.NM_NATIVE | rapidjson.NM_NAN
 _PARSE_ERROR = re.compile(r"Parse error at offset (\d+): (.*)", re.DOTALL)
@@ -37,19 +39,20 @@ def parse_object(body: bytes) -> dict:
     except UnicodeDecodeError as error:
         raise _parse_error("Invalid encoding in string.", skipped + error.start) from None
     except (rapidjson.JSONDecodeError, RecursionError) as error:
-        offset, reason = _PARSE_ERROR.fullmatch(str(error)).groups()
+        told = _PARSE_ERROR.fullmatch(str(error))
+        offset, reason = told.groups() if told else (0, str(error))
         raise _parse_error(reason, skipped + int(offset)) from None
     if not isinstance(value, dict):
         raise format_error(value, "Is not object")
     return value
 
 
-def format_error(value: object, complaint: str) -> ServingError:
+def format_error(value: Json, complaint: str) -> ServingError:
     """An error that quotes a value of the request."""
     return invalid_argument(f"JSON Value: {quoted(value)} {complaint}")
 
 
-def quoted(value: object) -> str:
+def quoted(value: Json) -> str:
     """A value as error messages show it: indented JSON; a long one compact, and cut."""
     if isinstance(value, float):
         single = abs(value) <= _FLOAT32_MAX
@@ -62,12 +65,12 @@ def quoted(value: object) -> str:
     )
 
 
-def type_name(value: object) -> str:
+def type_name(value: Json) -> str:
     """The parser's name for the type of a value."""
-    if value is None or isinstance(value, bool):
-        return {None: "Null", True: "True", False: "False"}[value]
-    names = {dict: "Object", list: "Array", str: "String", int: "Number", float: "Number"}
-    return names[type(value)]
+    if isinstance(value, bool):
+        return str(value)
+    names = {dict: "Object", list: "Array", str: "String", type(None): "Null"}
+    return names.get(type(value), "Number")
 
 
 def decimals(array: np.ndarray) -> list[bytes]:

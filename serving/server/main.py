@@ -23,6 +23,9 @@ from serving.server.warmup import warm_up
 
 _log = logging.getLogger("seqloom.serving")
 
+# After the drain, what still runs is cancelled: this is for what is just ending.
+_LAST_PATIENCE_SECONDS = 1.0
+
 
 class Server:
     """A server in this process.
@@ -97,7 +100,7 @@ class Server:
             self._grpc.stop(self._options.drain_seconds)
         if rest:
             rest.join()
-        self._versions.close()
+        self._versions.close(_LAST_PATIENCE_SECONDS)
 
     def _open(self, rest: socket.socket) -> None:
         options = self._options
@@ -137,7 +140,7 @@ def serve(options: ServerOptions, stop: threading.Event | None = None) -> int:
     server = Server(options)
     with _set_by_signals(stop):
         try:
-            if server.start(stop):
+            if server.start(stop) and server.addresses:
                 with announced(options, server.addresses):
                     stop.wait()
                 _log.info("stopping: answering the requests under way")
@@ -194,3 +197,5 @@ def _log_to_standard_error() -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
         _log.addHandler(handler)
         _log.setLevel(logging.INFO)
+    # Otherwise every request that is no message writes a page of this program's insides.
+    logging.getLogger("grpc._common").setLevel(logging.CRITICAL)

@@ -11,7 +11,7 @@ from tensorflow_serving.apis import (
 )
 
 from serving.server.status import ServingError, invalid_argument
-from serving.server.versions import ModelVersions, Version, not_found
+from serving.server.versions import HeldVersion, ModelVersions, not_found
 
 _SIGNATURE_DEF = "signature_def"
 
@@ -28,7 +28,7 @@ class Models:
         self._models = models
 
     @contextlib.contextmanager
-    def acquire(self, spec: model_pb2.ModelSpec) -> Iterator[Version]:
+    def acquire(self, spec: model_pb2.ModelSpec) -> Iterator[HeldVersion]:
         """Hold the version that a request asks for, while it is answered.
 
         Raises:

@@ -127,7 +127,7 @@ def _header(scope: dict, name: bytes) -> str:
 def _configuration(application: RestApplication, drain_seconds: float) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http="httptools",
+        http="h11",
         ws="none",
         lifespan="off",
         loop="asyncio",

@@ -90,10 +90,9 @@ class SavedModelSession:
         return [_as_array(value) for value in values]
 
     def close(self) -> None:
-        """Give the memory back. No run may be under way."""
+        """Give the memory back. A run that is under way fails."""
         self._session.close()
         self._outputs = {}
-        self._graph = self._session = None
         # A graph and its operations refer to each other; without this they linger.
         gc.collect()
 

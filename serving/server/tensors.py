@@ -10,7 +10,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-# The typed field that holds the elements of each type, and what to call before filling it.
+# A few bytes may ask for a tensor that one element fills: of so many elements at most, lest
+# they ask for all the memory there is.
+_MOST_FILLED = 1 << 24
+
+# The typed field that holds the elements of each type.
 _INTEGERS = (
     types_pb2.DT_INT32,
     types_pb2.DT_INT16,
@@ -43,11 +47,14 @@ def to_array(proto: tensor_pb2.TensorProto) -> np.ndarray:
     Raises:
         ValueError: If shape, type and elements do not fit together.
     """
+    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
+    size = math.prod(shape)
+    if size > max(_MOST_FILLED, proto.ByteSize()):
+        raise ValueError(f"{size} elements cannot be in {proto.ByteSize()} bytes")
     if proto.dtype == types_pb2.DT_STRING and not proto.tensor_content:
-        shape = tuple(dim.size for dim in proto.tensor_shape.dim)
         # The form nearly every request has; the general way below costs ten times as much.
-        if not proto.tensor_shape.unknown_rank and math.prod(shape) == len(proto.string_val):
-            if all(size >= 0 for size in shape):
+        if size == len(proto.string_val) and all(axis >= 0 for axis in shape):
+            if not proto.tensor_shape.unknown_rank:
                 return np.array(list(proto.string_val), dtype=object).reshape(shape)
     try:
         dtype = tf.dtypes.as_dtype(proto.dtype)

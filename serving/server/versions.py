@@ -40,6 +40,19 @@ class Version:
 
 
 @dataclasses.dataclass(frozen=True)
+class HeldVersion:
+    """What a request gets to see of a version that answers it.
+
+    Attributes:
+        number: Its number.
+        session: The loaded model.
+    """
+
+    number: int
+    session: SavedModelSession
+
+
+@dataclasses.dataclass(frozen=True)
 class LoadRules:
     """How versions are looked for and loaded.
 
@@ -75,9 +88,10 @@ class ModelVersions:
         self._rules = rules
         self._changed = threading.Condition()
         self._versions: dict[int, Version] = {}
-        self._failed: set[int] = set()
+        self._failed: dict[int, ServingError] = {}
         self._complaint = ""
         self._stopping = threading.Event()
+        self._giving_up = False
         self._thread = threading.Thread(target=self._run, name=f"versions of {name}", daemon=True)
         self._unloading: list[threading.Thread] = []
 
@@ -85,13 +99,25 @@ class ModelVersions:
         """Begin to look for versions and to load them."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Stop looking, then unload everything once its requests have ended."""
+    def close(self, patience_seconds: float | None = None) -> None:
+        """Stop looking, then unload everything once its requests have ended.
+
+        Args:
+            patience_seconds: Requests still running so long after are cancelled; None lets
+                them take their time.
+        """
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
         for version in self._with_state(State.AVAILABLE):
             self._unload(version)
+        with self._changed:
+            versions = self._versions.values()
+            self._changed.wait_for(
+                lambda: not any(version.in_flight for version in versions), patience_seconds
+            )
+            self._giving_up = True
+            self._changed.notify_all()
         for thread in self._unloading:
             thread.join()
 
@@ -111,18 +137,16 @@ class ModelVersions:
             with self._changed:
                 if self._latest_available() is not None:
                     return True
-                if self._failed:
-                    failed = self._versions[max(self._failed)]
+                for number, error in self._failed.items():
                     raise ServingError(
-                        failed.error.code,
-                        f"{self._name} version {failed.number} failed to load: "
-                        f"{failed.error.message}",
+                        error.code,
+                        f"{self._name} version {number} failed to load: {error.message}",
                     )
                 self._changed.wait(0.1)
         return False
 
     @contextlib.contextmanager
-    def acquire(self, number: int | None = None) -> Iterator[Version]:
+    def acquire(self, number: int | None = None) -> Iterator[HeldVersion]:
         """Hold a version for the length of one request; it is not unloaded meanwhile.
 
         Args:
@@ -136,11 +160,12 @@ class ModelVersions:
         """
         with self._changed:
             version = self._latest_available() if number is None else self._versions.get(number)
-            if version is None or version.state is not State.AVAILABLE:
+            if not version or not version.session or version.state is not State.AVAILABLE:
                 raise not_found(self._name, number)
             version.in_flight += 1
+            held = HeldVersion(version.number, version.session)
         try:
-            yield version
+            yield held
         finally:
             with self._changed:
                 version.in_flight -= 1
@@ -178,7 +203,7 @@ class ModelVersions:
 
     def _reconcile(self, wanted: dict[int, pathlib.Path]) -> None:
         with self._changed:
-            self._failed.intersection_update(wanted)
+            self._failed = {n: error for n, error in self._failed.items() if n in wanted}
         while not self._stopping.is_set():
             action = next_action(self._states(), wanted.keys())
             if action is None:
@@ -207,8 +232,7 @@ class ModelVersions:
         except ServingError as error:
             _log.error("%s version %d failed to load: %s", self._name, version.number, error)
             with self._changed:
-                self._failed.add(version.number)
-                version.error = error
+                self._failed[version.number] = version.error = error
             self._enter(version, State.END)
             return
         version.session = session
@@ -251,9 +275,10 @@ class ModelVersions:
 
     def _finish_unloading(self, version: Version) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: version.in_flight == 0)
-        version.session.close()
-        version.session = None
+            self._changed.wait_for(lambda: version.in_flight == 0 or self._giving_up)
+            session, version.session = version.session, None
+        if session:
+            session.close()
         self._enter(version, State.END)
         _log.info("unloaded %s version %d", self._name, version.number)
 

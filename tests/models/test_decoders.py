@@ -54,8 +54,8 @@ def source_of(decoder, lengths=LENGTHS, positions=POSITIONS):
     return EncoderOutput(memory, mask_of(lengths, positions), FinalStates(states, None))
 
 
-def tokens_of(rows=len(LENGTHS), steps=STEPS):
-    return random_ids([steps] * rows, VOCABULARY, seed=4)
+def tokens_of(rows=None, steps=STEPS):
+    return random_ids([steps] * (rows or len(LENGTHS)), VOCABULARY, seed=4)
 
 
 def read(decoder, tokens, source, **options):
@@ -217,7 +217,13 @@ def test_a_source_of_pads_alone_gives_no_nan(name):
 @every_cell
 def test_a_batch_of_no_rows(name, cell):
     decoder = make(name, cell)
-    features, weights = read(decoder, tf.zeros([0, STEPS], tf.int32), source_of(decoder, []))
+    specs = tf.nest.map_structure(
+        lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype),
+        decoder.prepare(source_of(decoder)),
+    )
+    run = tf.function(decoder, input_signature=[tf.TensorSpec([None, None], tf.int32), *specs])
+    none = decoder.prepare(source_of(decoder, []))
+    features, weights = run(tf.zeros([0, STEPS], tf.int32), *none)
     assert features.shape == (0, STEPS, UNITS) and weights.shape == (0, STEPS, POSITIONS)
 
 

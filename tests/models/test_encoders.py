@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.encoders import RecurrentEncoder
+from models.encoders import RecurrentEncoder, with_a_position
 from models.recurrent import CELLS
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tests.models.examples import close, random_ids, randomize
@@ -129,12 +129,22 @@ def test_dropout_only_in_training():
 
 
 @every_cell
-def test_an_empty_batch(cell):
+def test_a_batch_of_no_rows_has_a_position_at_least(cell):
     encoder = make(cell)
     run = tf.function(encoder, input_signature=[tf.TensorSpec([None, None], tf.int32)])
     for positions in (0, 3):
         encoded = run(tf.zeros([0, positions], tf.int32))
-        assert encoded.memory.shape == (0, positions, encoder.memory_size)
+        assert encoded.memory.shape == (0, max(positions, 1), encoder.memory_size)
+        assert encoded.mask.shape == (0, max(positions, 1))
+        assert all(part.shape == (0, UNITS) for part in states_in(encoded))
+
+
+def test_a_position_is_added_only_where_there_is_none():
+    assert with_a_position(tf.zeros([0, 0], tf.int32)).shape == (0, 1)
+    assert with_a_position(tf.zeros([2, 0], tf.int32)).numpy().tolist() == [[PAD_ID], [PAD_ID]]
+    ids = random_ids(LENGTHS, VOCABULARY)
+    for function in (with_a_position, tf.function(with_a_position, reduce_retracing=True)):
+        np.testing.assert_array_equal(function(ids), ids)
 
 
 @every_cell

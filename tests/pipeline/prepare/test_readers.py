@@ -14,6 +14,8 @@ from pipeline.prepare.reasons import (
     Dropped,
 )
 
+SEPARATED = "a\u2028b\u0085c\x0bd\x0ce\u2029f".encode()
+
 
 def lines_of(path, data):
     path.write_bytes(data)
@@ -50,9 +52,10 @@ def test_parallel_reads_line_n_of_both_files(tmp_path):
     (tmp_path / "fr").write_bytes(b"saute\nun\ndeux\n")
     corpus = CorpusFile(source=str(tmp_path / "en"), target=str(tmp_path / "fr"))
     reader = make_reader(corpus)
-    ranges = tuple(ByteRange(path, *part) for path, part in zip(reader.paths(), [(8, 16), (6, 14)]))
+    source, target = reader.paths()
+    ranges = (ByteRange(source, 8, 16), ByteRange(target, 6, 14))
     rows = list(reader.rows(Block(0, 2, ranges)))
-    assert [(line, reader.sides(*row)) for line, row in rows] == [
+    assert [(line, reader.sides(row)) for line, row in rows] == [
         (2, (b"one", b"un")),
         (3, (b"two", b"deux")),
     ]
@@ -63,24 +66,24 @@ def tsv(**keys):
 
 
 def test_tsv_takes_the_columns_by_number():
-    assert tsv().sides(b"a\tb\tc") == (b"a", b"b")
-    assert tsv(source_column=3, target_column=1).sides(b"a\tb\tc") == (b"c", b"a")
+    assert tsv().sides((b"a\tb\tc",)) == (b"a", b"b")
+    assert tsv(source_column=3, target_column=1).sides((b"a\tb\tc",)) == (b"c", b"a")
 
 
 def test_tsv_keeps_empty_columns_and_quotes():
-    assert tsv().sides(b'\t"b"') == (b"", b'"b"')
+    assert tsv().sides((b'\t"b"',)) == (b"", b'"b"')
 
 
 def test_tsv_with_too_few_columns_is_dropped_under_its_reason():
     with pytest.raises(Dropped) as dropped:
-        tsv(target_column=3).sides(b"a\tb")
+        tsv(target_column=3).sides((b"a\tb",))
     assert dropped.value.reason == MISSING_COLUMN
 
 
 @pytest.mark.parametrize("line", [b"", b"   "])
 def test_a_blank_line_is_an_empty_pair(line):
-    assert tsv().sides(line) == (b"", b"")
-    assert jsonl().sides(line) == (b"", b"")
+    assert tsv().sides((line,)) == (b"", b"")
+    assert jsonl().sides((line,)) == (b"", b"")
 
 
 def jsonl(**keys):
@@ -89,7 +92,7 @@ def jsonl(**keys):
 
 def test_jsonl_takes_the_keys():
     line = json.dumps({"en": "a \u2028 b", "fr": "é", "other": 1}).encode()
-    assert jsonl(source_key="en", target_key="fr").sides(line) == (
+    assert jsonl(source_key="en", target_key="fr").sides((line,)) == (
         "a \u2028 b".encode(),
         "é".encode(),
     )
@@ -110,11 +113,11 @@ def test_jsonl_takes_the_keys():
 )
 def test_jsonl_lines_are_dropped_under_their_reasons(line, reason):
     with pytest.raises(Dropped) as dropped:
-        jsonl().sides(line)
+        jsonl().sides((line,))
     assert dropped.value.reason == reason
 
 
 def test_half_a_surrogate_pair_passes_as_bytes_that_are_not_utf8():
-    source, _ = jsonl().sides(b'{"source": "\\ud800", "target": "a"}')
+    source, _ = jsonl().sides((b'{"source": "\\ud800", "target": "a"}',))
     with pytest.raises(UnicodeDecodeError):
         source.decode("utf-8")

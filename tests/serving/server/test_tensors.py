@@ -61,6 +61,9 @@ def bad_protos():
     short = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, tensor_content=b"abc")
     short.tensor_shape.dim.add().size = 1
     yield "short content", short
+    huge = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[1.0])
+    huge.tensor_shape.dim.add().size = 1 << 33
+    yield "a few bytes for all the memory", huge
     yield "no type", tensor_pb2.TensorProto()
     yield "unheard-of type", tensor_pb2.TensorProto(dtype=99)
 

@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
@@ -9,6 +10,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from serving.server import warmup
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
+from serving.warmup import write_warmup
 
 
 @pytest.fixture
@@ -45,6 +47,13 @@ def test_every_record_is_run_once(folder, session, monkeypatch):
     write(folder, [log(), log(signature="nbest"), log(b"c")])
     assert warmup.warm_up(session, folder) == 3
     assert len(runs) == 3
+
+
+def test_what_the_exporter_writes_is_replayed(folder, session):
+    text = {"text": np.array([b"a", b"b"], dtype=object)}
+    pair = {"source": text["text"], "target": text["text"]}
+    write_warmup(folder, {"serving_default": [text], "score": [pair, pair]}, "translation")
+    assert warmup.warm_up(session, folder) == 3
 
 
 def test_a_folder_without_records_needs_none(folder, session):
