@@ -21,7 +21,6 @@ def _is_plain(layer: keras.layers.LSTM | keras.layers.GRU) -> bool:
         and not layer.unroll
         and not layer.dropout
         and not layer.recurrent_dropout
-        and not layer.zero_output_for_mask
     )
 
 
@@ -41,14 +40,15 @@ class LSTM(keras.layers.LSTM):
             return super().inner_loop(sequences, initial_state, mask, training)
         kernel, recurrent_kernel, bias = _cast(self, "kernel", "recurrent_kernel", "bias")
         hidden, memory = initial_state
+        time_mask = _time_mask(sequences, mask, self.go_backwards)
         found = lstm_recurrence(
             _shares(sequences, kernel, bias, self.go_backwards),
             hidden,
             memory,
-            _time_mask(sequences, mask, self.go_backwards),
+            time_mask,
             recurrent_kernel,
         )
-        return _outcome(found)
+        return _outcome(found, time_mask if self.zero_output_for_mask else None)
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -60,14 +60,15 @@ class GRU(keras.layers.GRU):
         if not _takes_fast_loop(self) or not self.reset_after:
             return super().inner_loop(sequences, initial_state, mask, training)
         kernel, recurrent_kernel, bias = _cast(self, "kernel", "recurrent_kernel", "bias")
+        time_mask = _time_mask(sequences, mask, self.go_backwards)
         found = gru_recurrence(
             _shares(sequences, kernel, bias[0], self.go_backwards),
             tf.nest.flatten(initial_state)[0],
-            _time_mask(sequences, mask, self.go_backwards),
+            time_mask,
             recurrent_kernel,
             bias[1],
         )
-        return _outcome(found)
+        return _outcome(found, time_mask if self.zero_output_for_mask else None)
 
 
 def refuse_cudnn(model: keras.Model) -> None:
@@ -84,9 +85,7 @@ def _cast(layer: Any, *names: str) -> list[tf.Tensor]:
     ]
 
 
-def _shares(
-    sequences: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, backwards: bool
-) -> tf.Tensor:
+def _shares(sequences: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, backwards: bool) -> tf.Tensor:
     """The input's share of the gates, [T, B, G], of sequences [B, T, F], by one product."""
     by_time = tf.transpose(sequences, [1, 0, 2])  # [T, B, F]
     shape = tf.shape(by_time)
@@ -106,6 +105,10 @@ def _time_mask(sequences: tf.Tensor, mask: Any, backwards: bool) -> tf.Tensor:
     return tf.reverse(by_time, [0]) if backwards else by_time
 
 
-def _outcome(found: Sequences) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    outputs = tf.transpose(found.hidden, [1, 0, 2])  # [B, T, H]
+def _outcome(
+    found: Sequences, zeroing: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """What `inner_loop` gives; `keras.layers.Bidirectional` wants zeros at masked steps."""
+    hidden = found.hidden if zeroing is None else found.hidden * zeroing  # [T, B, H]
+    outputs = tf.transpose(hidden, [1, 0, 2])  # [B, T, H]
     return found.last[0], outputs, list(found.last)

@@ -100,9 +100,7 @@ class SequenceModel(keras.Model, abc.ABC):
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of `evaluate`; batches are (inputs, labels)."""
         inputs, labels = data
-        return self._report(
-            self.loss_sums(inputs, labels, tf.zeros([2], tf.int32), training=False)
-        )
+        return self._report(self.loss_sums(inputs, labels, tf.zeros([2], tf.int32), training=False))
 
     def _report(self, sums: LossSums) -> dict[str, tf.Tensor]:
         """Means so far with a batch's sums counted in."""

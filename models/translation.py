@@ -140,9 +140,7 @@ class TranslationModel(SequenceModel):
 
         return step
 
-    def _read(
-        self, inputs: dict[str, tf.Tensor], training: bool
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _read(self, inputs: dict[str, tf.Tensor], training: bool) -> tuple[tf.Tensor, tf.Tensor]:
         encoded = self.encoder(inputs["source"], training=training)
         memory, state = self.decoder.prepare(encoded)
         return self.decoder(inputs["target"], memory, state, training=training)

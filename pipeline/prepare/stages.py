@@ -125,7 +125,7 @@ class BottomSentences(beam.CombineFn):
         """Add up samples."""
         merged = self.create_accumulator()
         for sample in accumulators:
-            merged.add(sample.sentences())
+            merged.merge(sample)
         return merged
 
     def extract_output(self, accumulator):

@@ -32,7 +32,7 @@ class SentenceSample:
     """The sentences with the smallest hashes: a fair sample that no order changes.
 
     It holds a sentence once, however often it is added, and never more than twice `size`
-    of them. Adding the samples of the parts of a corpus gives the sample of the whole.
+    of them. Merging the samples of the parts of a corpus gives the sample of the whole.
 
     Args:
         size: Sentences to keep.
@@ -47,7 +47,14 @@ class SentenceSample:
     def add(self, sentences: Iterable[bytes]) -> None:
         """Add sentences."""
         digest = self._order.digest
-        self._ranked.update(digest(sentence) + sentence for sentence in sentences)
+        self._add_ranked(digest(sentence) + sentence for sentence in sentences)
+
+    def merge(self, other: "SentenceSample") -> None:
+        """Add the sample of another part of the corpus."""
+        self._add_ranked(other._ranked)
+
+    def _add_ranked(self, ranked: Iterable[bytes]) -> None:
+        self._ranked.update(ranked)
         if len(self._ranked) > 2 * self._size:
             self._ranked = set(heapq.nsmallest(self._size, self._ranked))
 

@@ -90,7 +90,7 @@ class SavedModelSession:
         return [_as_array(value) for value in values]
 
     def close(self) -> None:
-        """Give the memory back. A run that is under way fails."""
+        """Give the memory back. A run that is under way fails, and no other may follow."""
         self._session.close()
         self._outputs = {}
         # A graph and its operations refer to each other; without this they linger.

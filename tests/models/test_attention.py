@@ -40,6 +40,19 @@ def test_forward_is_the_equation(score):
     close(found, attend(score, query.numpy(), memory.numpy(), LENGTHS, attention.get_weights()))
 
 
+@pytest.mark.parametrize("score", ATTENTIONS)
+@pytest.mark.parametrize("positions", [8, 24])
+def test_one_query_a_row_over_a_longer_memory(score, positions):
+    """The shape of a decoder's step, in which products can be batched in other ways."""
+    attention = make(score)
+    query = random_tensor(3, 1, attention.query_size, seed=1)
+    memory = random_tensor(3, positions, attention.memory_size, seed=2)
+    lengths = [positions, 2, 5]
+    wanted = attend(score, query.numpy(), memory.numpy(), lengths, attention.get_weights())
+    for _ in range(20):
+        close(attention(query, memory, mask_of(lengths, positions)), wanted)
+
+
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("score", ATTENTIONS)
 def test_gradients_are_those_of_the_equation(score):

@@ -19,11 +19,15 @@ from pipeline.prepare.vocabularies import (
 from tests.hostile_strings import FRAGMENTS, hostile_strings
 
 
-def sample_of(*parts, size=20, seed=1):
+def gather(*parts, size=20, seed=1):
     sample = SentenceSample(size, SeededHash(seed, "sample"))
     for part in parts:
         sample.add(part)
-    return sample.sentences()
+    return sample
+
+
+def sample_of(*parts, **keys):
+    return gather(*parts, **keys).sentences()
 
 
 SENTENCES = [b"sentence %d" % number for number in range(300)]
@@ -35,7 +39,9 @@ def test_the_sample_is_the_same_in_any_order_and_cut():
     assert len(whole) == 20
     assert sample_of(shuffled) == whole
     assert sample_of(*(shuffled[start : start + 7] for start in range(0, 300, 7))) == whole
-    assert sample_of(sample_of(shuffled[:100]), sample_of(shuffled[100:])) == whole
+    merged = gather(shuffled[:100])
+    merged.merge(gather(shuffled[100:]))
+    assert merged.sentences() == whole
 
 
 def test_the_sample_holds_a_sentence_once():
