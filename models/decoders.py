@@ -232,9 +232,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
         def unflat(part: tf.Tensor) -> tf.Tensor:
             return tf.reshape(part, tf.concat([shape, [part.shape[-1]]], 0))  # [B, K, F]
 
-        outputs, after = self.stack.step(
-            flat(inputs), tf.nest.map_structure(flat, state), training
-        )
+        outputs, after = self.stack.step(flat(inputs), tf.nest.map_structure(flat, state), training)
         return unflat(outputs), tf.nest.map_structure(unflat, after)
 
 
@@ -293,9 +291,7 @@ class LuongDecoder(Decoder):
     def _feeds_back(self) -> bool:
         return self.input_feeding
 
-    def _attend(
-        self, hidden: tf.Tensor, memory: AttentionMemory
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _attend(self, hidden: tf.Tensor, memory: AttentionMemory) -> tuple[tf.Tensor, tf.Tensor]:
         context, weights = self.attention.attend(hidden, memory)  # [B, Q, M], [B, Q, S]
         return self.combine(tf.concat([context, hidden], -1)), weights  # [B, Q, H]
 

@@ -11,6 +11,9 @@ import tensorflow as tf
 
 from models.recurrence import Sequences, gru_recurrence, lstm_recurrence
 
+# Off, Keras's own loop is traced everywhere; for comparing the two.
+FAST_LOOP = True
+
 
 def _is_plain(layer: keras.layers.LSTM | keras.layers.GRU) -> bool:
     """Whether the layer is set as cuDNN asks; then the fast loop knows it too."""
@@ -27,7 +30,7 @@ def _is_plain(layer: keras.layers.LSTM | keras.layers.GRU) -> bool:
 def _takes_fast_loop(layer: keras.layers.LSTM | keras.layers.GRU) -> bool:
     """Whether the fast loop is used: without a GPU, or where cuDNN is refused."""
     refused = layer.use_cudnn is False or not tf.config.list_logical_devices("GPU")
-    return refused and _is_plain(layer)
+    return FAST_LOOP and refused and _is_plain(layer)
 
 
 @keras.saving.register_keras_serializable("seqloom")

@@ -180,9 +180,7 @@ class RecurrentStack(keras.layers.Layer):
         )
         if not self.bidirectional:
             return layer
-        return keras.layers.Bidirectional(
-            layer, merge_mode="concat", name=f"bidirectional_{index}"
-        )
+        return keras.layers.Bidirectional(layer, merge_mode="concat", name=f"bidirectional_{index}")
 
     def _join(self, index: int, below: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return outputs + below if self.residual and index else outputs

@@ -1,0 +1,1 @@
+"""From files to a trained, scored and exported model."""

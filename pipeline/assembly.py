@@ -1,4 +1,4 @@
-"""From an experiment and its prepared data to the objects that work: vocabularies, model, search."""
+"""From an experiment and its prepared data to the objects that work on them."""
 
 import pathlib
 from typing import NamedTuple

@@ -69,9 +69,7 @@ def training_batches(
     return batches.skip(skip).prefetch(tf.data.AUTOTUNE)
 
 
-def validation_batches(
-    shards: Sequence[pathlib.Path], options: BatchOptions
-) -> tf.data.Dataset:
+def validation_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
     pools = _pools([str(path) for path in shards], options.shuffle_pool)
     return pools.flat_map(lambda pool: _cut(pool, options, None)).prefetch(tf.data.AUTOTUNE)
@@ -145,9 +143,7 @@ def _cut(
 
     def batch(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         rows = order[starts[index] : starts[index + 1]]  # [B]
-        return _marked(
-            tf.gather(pool[SOURCE], rows), tf.gather(pool[TARGET], rows), options
-        )
+        return _marked(tf.gather(pool[SOURCE], rows), tf.gather(pool[TARGET], rows), options)
 
     return batches.map(batch, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -195,9 +191,7 @@ def _starts(costs: tf.Tensor, budget: int) -> tf.Tensor:
         start += rows_from(start)
         return start, starts.write(starts.size(), start)
 
-    _, starts = tf.while_loop(
-        lambda start, _: start < total, advance, (tf.constant(0), starts)
-    )
+    _, starts = tf.while_loop(lambda start, _: start < total, advance, (tf.constant(0), starts))
     return starts.stack()
 
 

@@ -7,7 +7,7 @@ TensorFlow, starts at once.
 import os
 import pathlib
 import sys
-from typing import Annotated, TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import rich.console
 import typer
@@ -135,15 +135,15 @@ def serve(
     epilog=_example("seqloom translate --server 127.0.0.1:8500 < source.txt > translations.txt")
 )
 def translate(
-    server: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Server to ask.")
-    ] = "",
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")] = "",
     rest: Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")] = False,
     model: Annotated[
         pathlib.Path | None,
         typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
     ] = None,
-    model_name: Annotated[str, typer.Option(help="Name the model is served under.")] = "translation",
+    model_name: Annotated[
+        str, typer.Option(help="Name the model is served under.")
+    ] = "translation",
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences a request.")] = 32,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
 ) -> None:

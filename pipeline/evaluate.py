@@ -55,9 +55,7 @@ def evaluate(
     model = build_model(experiment, vocabularies)
     step = restore_best(workspace, model)
     options = BatchOptions(experiment.train.batch_tokens, experiment.train.shuffle_pool)
-    losses = measure_losses(
-        _validation_step(model), shards, options, tf.distribute.get_strategy()
-    )
+    losses = measure_losses(_validation_step(model), shards, options, tf.distribute.get_strategy())
     translator = Translator(
         model, vocabularies, search_options(experiment), experiment.search.batch_size
     )

@@ -174,8 +174,8 @@ class ScheduleOptions(Section):
 
     decay: Literal["constant", "exponential", "cosine", "inverse_sqrt"] = "constant"
     warmup_steps: NonNegativeInt = 0
-    decay_start: NonNegativeInt = Field(0, description="Step at which exponential or cosine starts.")
-    decay_steps: PositiveInt = Field(10_000, description="Steps a decay of decay_rate takes, or of the cosine.")
+    decay_start: NonNegativeInt = Field(0, description="Where exponential or cosine starts.")
+    decay_steps: PositiveInt = Field(10_000, description="Of one decay_rate, or of the cosine.")
     decay_rate: PositiveFloat = Field(0.5, description="Factor of the exponential decay.")
     minimum: NonNegativeFloat = Field(0.0, description="The rate never falls below it.")
 
@@ -200,7 +200,7 @@ class TrainSection(Section):
     max_steps: PositiveInt = Field(20_000, description="Steps at most.")
     max_epochs: PositiveInt | None = Field(None, description="Epochs at most; no limit if null.")
     batch_tokens: PositiveInt = Field(
-        2048, description="Rows times the longer of source and target, pads included, at most."
+        2048, description="Rows times the longer side, pads included, at most."
     )
     shuffle_pool: PositiveInt = Field(65_536, description="Pairs sorted into batches at a time.")
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -240,9 +240,9 @@ class ExportSection(Section):
 
     model_name: str = Field("translation", pattern=r"^[A-Za-z0-9_.-]+$")
     nbest: PositiveInt = Field(5, description="Translations of the signature nbest.")
-    max_source_length: PositiveInt = Field(200, description="Pieces kept of a request's sentence.")
+    max_source_length: PositiveInt = Field(200, description="Pieces of a request that are kept.")
     warmup_requests: NonNegativeInt = Field(
-        8, le=250, description="Sentences that a server replays through each signature while loading."
+        8, le=250, description="Sentences a server replays through each signature while loading."
     )
 
 

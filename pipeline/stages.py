@@ -35,9 +35,7 @@ def train_stage(
         console: Where progress goes.
     """
     trainer = Trainer(experiment, workspace)
-    callbacks = build_callbacks(
-        workspace.logs, trainer.total_steps, trainer.step, console=console
-    )
+    callbacks = build_callbacks(workspace.logs, trainer.total_steps, trainer.step, console=console)
     outcome = trainer.run(callbacks)
     console.print(
         f"Training ended at step {outcome.step:,}: {_REASONS[outcome.reason]}. Best "
@@ -49,9 +47,7 @@ def train_stage(
     return outcome
 
 
-def run_stages(
-    experiment: Experiment, workspace: Workspace, console: rich.console.Console
-) -> None:
+def run_stages(experiment: Experiment, workspace: Workspace, console: rich.console.Console) -> None:
     """Prepare, train, evaluate and export; a stage whose inputs have not changed is left out.
 
     Args:

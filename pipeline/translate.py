@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from models.errors import UserError
 from serving import signatures
-from serving.client import Client
+from serving.client import Client, ServerFailure
 from serving.translate import Translates, translate_stream
 
 _DEFAULT_SERVERS = {"grpc": "127.0.0.1:8500", "rest": "127.0.0.1:8501"}
@@ -41,7 +41,11 @@ def translate_standard_input(
             translator = stack.enter_context(
                 Client(target, protocol, model_name, timeout, batch_size)
             )
-        translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, batch_size)
+        try:
+            translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, batch_size)
+        except ServerFailure as error:
+            print(f"seqloom: {error}", file=sys.stderr)
+            raise SystemExit(1) from None
 
 
 class LocalModel:
@@ -53,8 +57,13 @@ class LocalModel:
 
     def __init__(self, folder: pathlib.Path):
         from serving.server.saved_model import SavedModelSession
+        from serving.server.status import ServingError
 
-        self._session = SavedModelSession(_version_folder(folder))
+        version = _version_folder(folder)
+        try:
+            self._session = SavedModelSession(version)
+        except ServingError as error:
+            raise UserError(f"--model {version}: cannot be loaded: {error}") from None
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Translate texts, one answer each."""

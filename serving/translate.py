@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import dataclasses
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Protocol, TextIO
@@ -12,7 +13,8 @@ from models.errors import UserError
 
 _SHOWN_LINES = 5
 # However many empty lines follow each other, what is read is soon written.
-_LONGEST_BATCH = 1024
+_MOST_EMPTY_LINES = 1024
+_BATCHES_OF_A_FILE = 32
 
 
 class HasText(Protocol):
@@ -61,10 +63,14 @@ def translate_stream(
     line break inside a translation becomes a space. Whatever reads the output may stop: that
     ends the work quietly.
 
+    A batch takes as long as its longest line, so many batches of a file are read at once and
+    lines of like length go together. From a pipe or a terminal, where a line may be long in
+    coming, one batch is read and answered after the other.
+
     Args:
         translator: A `Client`, or a function from texts to translations.
         input: Where the lines come from, in bytes.
-        output: Where the translations go, in bytes; flushed after every batch.
+        output: Where the translations go, in bytes; flushed after all lines read at once.
         batch_size: Lines, of those not empty, that are translated at once.
         report: Where damaged lines are reported; standard error if None.
 
@@ -74,11 +80,13 @@ def translate_stream(
     Raises:
         UserError: As the translator raises it, with the number of lines already written.
     """
-    translate: Translate = translator if callable(translator) else translator.translate
+    translate = translator if callable(translator) else translator.translate
+    translate = _in_order_of_length(translate, batch_size)
+    at_once = batch_size * (_BATCHES_OF_A_FILE if _is_file(input) else 1)
     summary = StreamSummary()
     written = 0
     try:
-        for batch in _batches(_lines(input, summary), batch_size):
+        for batch in _batches(_lines(input, summary), at_once):
             output.write("".join(f"{line}\n" for line in _answers(translate, batch)).encode())
             output.flush()
             written += len(batch)
@@ -112,19 +120,42 @@ def _batches(lines: Iterator[str], size: int) -> Iterator[list[str]]:
     for line in lines:
         batch.append(line)
         filled += bool(line)
-        if filled == size or len(batch) == _LONGEST_BATCH:
+        if filled == size or len(batch) - filled == _MOST_EMPTY_LINES:
             yield batch
             batch, filled = [], 0
     if batch:
         yield batch
 
 
+def _is_file(input: BinaryIO) -> bool:
+    """Whether all that will be read is there already."""
+    try:
+        return stat.S_ISREG(os.fstat(input.fileno()).st_mode)
+    except (OSError, AttributeError):
+        return False
+
+
+def _in_order_of_length(translate: Translate, batch_size: int) -> Translate:
+    """A function that gives the same answers, asked for in batches of like length."""
+
+    def translate_all(texts: Sequence[str]) -> list[str | HasText]:
+        answers: list[str | HasText] = [""] * len(texts)
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        for first in range(0, len(order), batch_size):
+            chosen = order[first : first + batch_size]
+            found = translate([texts[index] for index in chosen])
+            if len(found) != len(chosen):
+                raise ValueError(f"{len(chosen)} texts got {len(found)} translations")
+            for index, answer in zip(chosen, found, strict=True):
+                answers[index] = answer
+        return answers
+
+    return translate_all
+
+
 def _answers(translate: Translate, batch: list[str]) -> list[str]:
     texts = [line for line in batch if line]
-    answers = translate(texts) if texts else []
-    if len(answers) != len(texts):
-        raise ValueError(f"{len(texts)} texts got {len(answers)} translations")
-    remaining = iter(answers)
+    remaining = iter(translate(texts))
     return [_one_line(next(remaining)) if line else "" for line in batch]
 
 

@@ -1,0 +1,1 @@
+"""Searches for the best output, each inside one graph."""

@@ -109,14 +109,14 @@ def _last_tokens(beam: _Beam, begin_id: int) -> tf.Tensor:
     return tf.where(tf.equal(beam.time, 0), tf.fill(tf.shape(last), begin_id), last)
 
 
-def _continue(
-    beam: _Beam, logits: tf.Tensor, limits: SearchLimits, end_id: int
-) -> _Candidates:
+def _continue(beam: _Beam, logits: tf.Tensor, limits: SearchLimits, end_id: int) -> _Candidates:
     """The K best continuations; of these, only as many count as the beam has places left."""
     width = beam.alive_scores.shape[1]
-    normalizers = tf.reduce_logsumexp(logits, -1, keepdims=True)  # [B, K, 1]
     # Each hypothesis can fill the beam alone, but no more than that: its K best words do.
     best, words = tf.math.top_k(logits, min(width, logits.shape[-1]))  # [B, K, K]
+    highest = best[:, :, :1]  # [B, K, 1]
+    sums = tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True)  # [B, K, 1]
+    normalizers = highest + tf.math.log(sums)  # [B, K, 1]
     ending = tf.fill(tf.shape(words), end_id)  # [B, K, K]
     only_end = tf.where(
         tf.equal(tf.range(tf.shape(words)[-1]), 0), logits[:, :, end_id, tf.newaxis], _IMPOSSIBLE
@@ -158,9 +158,7 @@ def _settle(
     )
 
 
-def _finish(
-    beam: _Beam, candidates: _Candidates, ids: tf.Tensor, options: SearchOptions
-) -> _Beam:
+def _finish(beam: _Beam, candidates: _Candidates, ids: tf.Tensor, options: SearchOptions) -> _Beam:
     """Move what ended into the next free places."""
     width = beam.alive_scores.shape[1]
     ends = tf.cast(candidates.ends, tf.int32)  # [B, K]

@@ -361,9 +361,7 @@ def _stopping_on_signals(trainer: Trainer) -> Iterator[None]:
     def stop(*_: object) -> None:
         trainer.stop("signal")
 
-    previous = {
-        number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)
-    }
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

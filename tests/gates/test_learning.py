@@ -57,9 +57,7 @@ def write_task(folder, transform):
     [
         pytest.param(list, [], id="copy, full softmax"),
         pytest.param(lambda symbols: symbols[::-1], [], id="reverse, full softmax"),
-        pytest.param(
-            list, ["train.loss.kind=nce", "train.loss.noise_words=16"], id="copy, NCE"
-        ),
+        pytest.param(list, ["train.loss.kind=nce", "train.loss.noise_words=16"], id="copy, NCE"),
     ],
 )
 def test_a_task_is_learned_and_served_from_the_export(tmp_path, transform, settings):

@@ -4,9 +4,13 @@ import keras
 import pytest
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def seeded():
-    """Weights and dropout that do not differ from run to run."""
+    """Weights and dropout that do not differ from run to run.
+
+    Once a module, since seeding empties TensorFlow's caches of kernels: compiled searches would
+    start anew with each test, and SentencePiece models made before it would be gone.
+    """
     keras.utils.set_random_seed(1)
 
 

@@ -135,13 +135,9 @@ def test_corpus_needs_the_paths_of_its_format(small):
 
 
 def test_hold_out_excludes_named_inputs(small):
-    message = complaint(
-        small, "data.test=[{format: tsv, path: t.tsv}]", "data.hold_out.test=0.1"
-    )
+    message = complaint(small, "data.test=[{format: tsv, path: t.tsv}]", "data.hold_out.test=0.1")
     assert "test has inputs and a hold_out share" in message
-    assert "leaves nothing" in complaint(
-        small, "data.hold_out.test=0.5", "data.hold_out.valid=0.5"
-    )
+    assert "leaves nothing" in complaint(small, "data.hold_out.test=0.5", "data.hold_out.valid=0.5")
 
 
 def test_environment_variables(small, monkeypatch):

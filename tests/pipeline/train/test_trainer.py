@@ -148,9 +148,7 @@ def test_patience_ends_a_run(tiny):
 
 
 def test_best_checkpoint_is_that_of_the_best_step(tiny):
-    run = trainer(
-        tiny, "train.validate_every=4", "train.best_metric=loss", "train.max_steps=12"
-    )
+    run = trainer(tiny, "train.validate_every=4", "train.best_metric=loss", "train.max_steps=12")
     recorder = Recorder()
     outcome = run.run([recorder])
     losses = {step: logs["loss"] for step, logs in recorder.validation.items()}
