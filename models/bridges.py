@@ -43,7 +43,7 @@ class Bridge(keras.layers.Layer, abc.ABC):
         self.encoder_layers = encoder_layers
         self.bidirectional = bidirectional
         self.initializer_range = initializer_range
-        self.state_type = CELLS[cell][1]
+        self.state_type: Any = CELLS[cell][1]
 
     def build(self, *_: Any) -> None:
         """Create the weights; a member without any has nothing to do."""

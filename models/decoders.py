@@ -206,13 +206,13 @@ class Decoder(keras.layers.Layer, abc.ABC):
 
     def _make_bridge(self) -> keras.layers.Layer:
         options = dict(self.bridge_options)
-        own = {
+        own: dict[str, Any] = {
             "cell": self.stack.cell_name,
             "units": self.units,
             "layers": len(self.stack.layers),
             "initializer_range": self.initializer_range,
         }
-        encoder = {
+        encoder: dict[str, Any] = {
             "encoder_units": self.memory_size,
             "encoder_layers": 1,
             "bidirectional": False,

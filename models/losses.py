@@ -80,8 +80,9 @@ class NoiseContrastiveEstimation(VocabularyLoss):
     """
 
     def __init__(self, unigram_counts: np.ndarray, noise_words: int, distortion: float = 0.75):
-        # A word never seen keeps a small share, or its expected count would be log(0).
-        weights = np.maximum(np.asarray(unigram_counts, np.float64), 1e-3) ** distortion
+        # A word never seen counts once: its expected count must not be 0, and only as noise
+        # can it learn that it does not come.
+        weights = np.maximum(np.asarray(unigram_counts, np.float64), 1.0) ** distortion
         self.probabilities = (weights / weights.sum()).astype(np.float32)  # [V]
         self.cumulative = np.cumsum(weights / weights.sum()).astype(np.float32)  # [V]
         self.noise_words = noise_words

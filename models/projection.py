@@ -1,12 +1,16 @@
 """From features to the vocabulary."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from models.initializers import uniform
+
+# Far below any logit, and finite, so that no sum of it is NaN.
+_NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -49,13 +53,25 @@ class VocabularyProjection(keras.layers.Layer):
             name="bias",
         )
 
-    def call(self, features: tf.Tensor) -> tf.Tensor:
-        """Logits float32 [..., V] of features [..., H]; the product runs in compute dtype."""
+    def call(self, features: tf.Tensor, excluded: Sequence[int] = ()) -> tf.Tensor:
+        """Logits.
+
+        Args:
+            features: [..., H]; the product runs in their dtype.
+            excluded: Ids whose words cannot come; their logits are very low.
+
+        Returns:
+            Float32 [..., V].
+        """
         kernel = tf.cast(self.kernel, features.dtype)
         rows = tf.reshape(features, [-1, self.features_size])  # [N, H]
         logits = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)  # [N, V]
+        bias = tf.cast(self.bias, tf.float32)  # [V]
+        if excluded:
+            never = tf.reduce_any(tf.one_hot(list(excluded), self.vocabulary_size, True, False), 0)
+            bias = tf.where(never, _NEVER, bias)
         shape = tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], 0)
-        return tf.reshape(logits + tf.cast(self.bias, tf.float32), shape)  # [..., V]
+        return tf.reshape(logits + bias, shape)  # [..., V]
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal layer."""

@@ -166,7 +166,7 @@ class RecurrentStack(keras.layers.Layer):
         }
 
     @property
-    def _state_type(self) -> type:
+    def _state_type(self) -> Any:
         return CELLS[self.cell_name][1]
 
     def _make_layer(self, index: int) -> keras.layers.Layer:

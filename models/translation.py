@@ -15,6 +15,9 @@ from models.search.methods import SearchOptions, search
 from models.sequence_model import SequenceModel
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID
 
+# Marks that no translation holds. The full softmax learns as much; a sampled loss may not.
+_NO_WORDS = (PAD_ID, BEGIN_ID)
+
 
 class ForcedOutput(NamedTuple):
     """Outcome of reading given targets."""
@@ -57,7 +60,7 @@ class TranslationModel(SequenceModel):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.options = {
+        self.options: dict[str, Any] = {
             "source_vocabulary_size": source_vocabulary_size,
             "target_vocabulary_size": target_vocabulary_size,
             "cell": cell,
@@ -68,7 +71,7 @@ class TranslationModel(SequenceModel):
             "attention": dict(attention or {"score": "general", "units": None}),
             "initializer_range": initializer_range,
         }
-        common = {
+        common: dict[str, Any] = {
             "cell": cell,
             "embedding_size": embedding_size,
             "dropout": dropout,
@@ -107,7 +110,7 @@ class TranslationModel(SequenceModel):
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
         features, weights = self._read({"source": source, "target": target}, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels, self.projection(features)
+            labels, self.projection(features, _NO_WORDS)
         )  # [B, T]
         return ForcedOutput(
             tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), weights
@@ -136,7 +139,7 @@ class TranslationModel(SequenceModel):
     def _next_word(self, memory: AttentionMemory):
         def step(tokens: tf.Tensor, state: DecoderState) -> tuple[tf.Tensor, DecoderState]:
             outcome = self.decoder.step(tokens, memory, state)
-            return self.projection(outcome.features), outcome.state  # [B, K, V]
+            return self.projection(outcome.features, _NO_WORDS), outcome.state  # [B, K, V]
 
         return step
 

@@ -4,12 +4,12 @@ Each default lives here and nowhere else. `pipeline/experiment_file.py` reads th
 and applies `--set`; `configs/reference.yaml` shows every key with its default.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-Fraction = pydantic.confloat(ge=0.0, lt=1.0)
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class Section(pydantic.BaseModel):

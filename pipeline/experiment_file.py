@@ -129,9 +129,10 @@ def _override(document: dict, override: str) -> Path:
         if place:
             inner = _descend(inner, place[-1], override)
         place.append(_index(inner, key, override) if isinstance(inner, list) else key)
+    last: Any = place[-1]
     if not isinstance(inner, dict | list):
         raise UserError(f"--set {override}: '{_dotted(place[:-1])}' is a value, not a section")
-    inner[place[-1]] = value
+    inner[last] = value
     return tuple(place)
 
 
@@ -140,7 +141,7 @@ def _descend(inner: Any, key: str | int, override: str) -> Any:
         if inner.get(key) is None:
             inner[key] = {}
         return inner[key]
-    if isinstance(inner, list):
+    if isinstance(inner, list) and isinstance(key, int):
         return inner[key]
     raise UserError(f"--set {override}: there is no section above '{key}'")
 

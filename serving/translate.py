@@ -20,7 +20,9 @@ _BATCHES_OF_A_FILE = 32
 class HasText(Protocol):
     """A translation."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """Its text."""
 
 
 Translate = Callable[[Sequence[str]], Sequence[str | HasText]]
