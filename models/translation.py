@@ -110,7 +110,7 @@ class TranslationModel(SequenceModel):
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
         features, weights = self._read({"source": source, "target": target}, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels, self.projection(features, _NO_WORDS)
+            labels, self.projection(features, excluded=_NO_WORDS)
         )  # [B, T]
         return ForcedOutput(
             tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), weights
@@ -139,7 +139,7 @@ class TranslationModel(SequenceModel):
     def _next_word(self, memory: AttentionMemory):
         def step(tokens: tf.Tensor, state: DecoderState) -> tuple[tf.Tensor, DecoderState]:
             outcome = self.decoder.step(tokens, memory, state)
-            return self.projection(outcome.features, _NO_WORDS), outcome.state  # [B, K, V]
+            return self.projection(outcome.features, excluded=_NO_WORDS), outcome.state  # [B, K, V]
 
         return step
 
