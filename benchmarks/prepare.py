@@ -5,9 +5,10 @@
 The corpus is tatoeba-fra-eng of SEQLOOM_DATA: 167,130 different pairs; those beyond are the
 same ones again, each side with a number behind it, so that no pair is dropped as duplicate.
 A run is a process of its own with the default settings: two SentencePiece vocabularies of
-8,000 pieces trained on all distinct sentences, tokenisation, one shuffle, eight shards. The
-parts and the total are of the same runs; the memory is of one more run, because measuring it
-takes time: the proportional set size of the command and its workers, summed, twice a second.
+8,000 pieces, each trained on a sample of 200,000 distinct sentences, tokenisation, one shuffle,
+eight shards. The parts and the total are of the same runs; the memory is of one more run,
+because measuring it takes time: the proportional set size of the command and its workers,
+summed, twice a second.
 """
 
 import argparse

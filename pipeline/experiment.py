@@ -108,7 +108,7 @@ class VocabularySection(Section):
     character_coverage: float = Field(0.9995, gt=0.0, le=1.0, description="Share of characters.")
     byte_fallback: bool = Field(False, description="Spell unknown characters as bytes.")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
-    sample_sentences: PositiveInt = Field(500_000, description="Sentences sampled a side.")
+    sample_sentences: PositiveInt = Field(200_000, description="Sentences sampled a side.")
 
 
 class AttentionOptions(Section):

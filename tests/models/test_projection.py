@@ -44,6 +44,15 @@ def test_gradients_are_those_of_the_equation():
     assert_same_loss_and_gradients(loss, variables, reference)
 
 
+def test_excluded_words_cannot_come_and_the_others_keep_their_scores():
+    projection = randomize(make())
+    features = random_tensor(2, 3, FEATURES)
+    free, bound = projection(features).numpy(), projection(features, excluded=(0, 3)).numpy()
+    np.testing.assert_array_equal(bound[..., [1, 2, 4]], free[..., [1, 2, 4]])
+    probabilities = tf.nn.softmax(bound).numpy()
+    assert not probabilities[..., [0, 3]].any() and np.isfinite(bound).all()
+
+
 def test_no_rows_give_no_logits():
     assert make()(tf.zeros([0, 2, FEATURES])).shape == (0, 2, VOCABULARY)
     assert make()(tf.zeros([0, FEATURES])).shape == (0, VOCABULARY)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from models.errors import UserError
 from models.losses import NoiseContrastiveEstimation
 from models.search.hypotheses import SearchOptions, length_penalty
+from models.special_ids import BEGIN_ID, END_ID, PAD_ID
 from models.translation import TranslationModel
 from tests.models.examples import (
     MODELS,
@@ -38,13 +39,28 @@ def search_options(kind="beam", **options):
     return SearchOptions(kind=kind, **chosen)
 
 
+def without_marks(logits):
+    """Log probabilities of logits among words that a translation may hold: no pad, no begin."""
+    bound = np.array(logits, np.float64)
+    bound[..., [PAD_ID, BEGIN_ID]] = -np.inf
+    return log_softmax(bound)
+
+
+def silence_marks(model):
+    """Make pads and begin marks as unlikely as in a trained model."""
+    rows = tf.constant([[PAD_ID], [BEGIN_ID]])
+    model.projection.bias.assign(
+        tf.tensor_scatter_nd_update(model.projection.bias.value, rows, [-50.0, -50.0])
+    )
+
+
 def reference_log_probabilities(model, source):
     """What follows a prefix as translation of one source row, by the NumPy model."""
     arrays = as_arrays(variables_by_part(model))
 
     def log_probabilities(words):
-        target = np.array([[2, *words]])
-        return log_softmax(translation_logits(model.options, source, target, arrays)[0, -1])
+        target = np.array([[BEGIN_ID, *words]])
+        return without_marks(translation_logits(model.options, source, target, arrays)[0, -1])
 
     return log_probabilities
 
@@ -103,9 +119,9 @@ def test_forced_log_probabilities_are_those_of_the_logits(name):
     model = make_model(name)
     inputs, labels = batch()
     forced = model.force(inputs["source"], inputs["target"], labels)
-    wanted = log_softmax(model(inputs).numpy())
+    wanted = without_marks(model(inputs))
     wanted = np.take_along_axis(wanted, labels.numpy()[..., np.newaxis], -1)[..., 0]
-    close(forced.log_probabilities, np.where(labels != 0, wanted, 0.0), 1e-6)
+    close(forced.log_probabilities, np.where(labels != PAD_ID, wanted, 0.0), 1e-6)
     real = inputs["source"].numpy() != 0
     assert (forced.weights.numpy() * ~real[:, np.newaxis] == 0.0).all()
     np.testing.assert_allclose(tf.reduce_sum(forced.weights, -1), 1.0, rtol=1e-6)
@@ -114,6 +130,7 @@ def test_forced_log_probabilities_are_those_of_the_logits(name):
 @every_model
 def test_the_sum_of_losses_is_the_forced_log_probability(name):
     model = make_model(name)
+    silence_marks(model)
     inputs, labels = batch()
     forced = model.force(inputs["source"], inputs["target"], labels)
     sums = model.loss_sums(inputs, labels, SEED, training=False)
@@ -131,9 +148,9 @@ def test_translations_are_what_a_search_over_the_equations_finds(name, kind):
     for row, limit in enumerate([5, 3]):  # 1.5 words a source word, and two
         function = reference_log_probabilities(model, source[row : row + 1].numpy())
         if kind == "greedy":
-            best = greedy(function, limit, options.length_penalty, 3)
+            best = greedy(function, limit, options.length_penalty, END_ID)
         else:
-            shape = (options.beam_size, limit, options.length_penalty, 1, 3)
+            shape = (options.beam_size, limit, options.length_penalty, 1, END_ID)
             (best,), _ = beam(function, *shape)
         words = found.ids[row, 0, : found.lengths[row, 0]].numpy()
         assert tuple(words) == best.words
@@ -145,8 +162,6 @@ def test_translations_are_what_a_search_over_the_equations_finds(name, kind):
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_a_score_is_the_forced_log_probability_over_the_penalty(name, power):
     model = make_model(name, scale=1.0)
-    # A trained model never says a pad; a random one would, and what is forced leaves pads out.
-    model.projection.bias.assign(tf.tensor_scatter_nd_update(model.projection.bias, [[0]], [-50.0]))
     source = sentences(SOURCE_LENGTHS)
     found = model.translate(source, search_options(nbest=3, length_penalty=power))
     for rank in range(3):
@@ -181,12 +196,24 @@ def test_a_beam_of_one_translates_as_greedy_does(name):
 
 
 @both_searches
+def test_no_translation_holds_a_pad_or_a_begin_mark(kind):
+    model = make_model(scale=1.0)
+    bias = model.projection.bias.numpy()
+    bias[[PAD_ID, BEGIN_ID]] = 50.0
+    model.projection.bias.assign(bias)
+    found = model.translate(sentences(SOURCE_LENGTHS), search_options(kind))
+    for words, length in zip(found.ids[:, 0].numpy(), found.lengths[:, 0].numpy(), strict=True):
+        assert not {PAD_ID, BEGIN_ID} & set(words[:length].tolist())
+    assert (found.scores.numpy() > -20.0).all()
+
+
+@both_searches
 def test_a_source_without_words_translates_to_nothing(kind):
     source = sentences([0, 2, 0])
     source = tf.concat([source, tf.zeros([1, source.shape[1]], tf.int32)], 0)  # not even an end
     found = make_model().translate(source, search_options(kind))
     assert found.lengths[:, 0].numpy()[[0, 2, 3]].tolist() == [1, 1, 1]
-    assert found.ids[:, 0, 0].numpy()[[0, 2, 3]].tolist() == [3, 3, 3]
+    assert found.ids[:, 0, 0].numpy()[[0, 2, 3]].tolist() == [END_ID] * 3
     assert np.isfinite(found.scores).all()
 
 

@@ -22,8 +22,8 @@ def cross_entropy(logits, labels, smoothing=0.0):
 
 
 def noise_distribution(counts, distortion):
-    """Unigram counts raised to a power; a word never seen counts a thousandth."""
-    powers = np.maximum(np.asarray(counts, np.float64), 1e-3) ** distortion
+    """Unigram counts raised to a power; a word never seen counts once."""
+    powers = np.maximum(np.asarray(counts, np.float64), 1.0) ** distortion
     return powers / powers.sum()
 
 
