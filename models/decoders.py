@@ -71,17 +71,30 @@ class Decoder(keras.layers.Layer, abc.ABC):
         self.attention_options = dict(attention or {"score": "general", "units": None})
         self.bridge_options = dict(bridge or {"name": "zero"})
         self.embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_size, uniform(initializer_range), name="embedding"
+            vocabulary_size,
+            embedding_size,
+            uniform(initializer_range),
+            dtype=self.dtype_policy,
+            name="embedding",
         )
-        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.stack = RecurrentStack(
-            cell, units, layers, False, residual, dropout, initializer_range, name="stack"
+            cell,
+            units,
+            layers,
+            False,
+            residual,
+            dropout,
+            initializer_range,
+            dtype=self.dtype_policy,
+            name="stack",
         )
         self.attention = make_attention(
             **self.attention_options,
             query_size=units,
             memory_size=memory_size,
             initializer_range=initializer_range,
+            dtype=self.dtype_policy,
             name="attention",
         )
         self.bridge = self._make_bridge()
@@ -90,6 +103,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
             activation="tanh",
             use_bias=False,
             kernel_initializer=uniform(initializer_range),
+            dtype=self.dtype_policy,
             name="combine",
         )
 
@@ -211,6 +225,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
             "units": self.units,
             "layers": len(self.stack.layers),
             "initializer_range": self.initializer_range,
+            "dtype": self.dtype_policy,
         }
         encoder: dict[str, Any] = {
             "encoder_units": self.memory_size,

@@ -50,11 +50,23 @@ class RecurrentEncoder(keras.layers.Layer):
         super().__init__(**kwargs)
         self.dropout_rate = dropout
         self.embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_size, uniform(initializer_range), name="embedding"
+            vocabulary_size,
+            embedding_size,
+            uniform(initializer_range),
+            dtype=self.dtype_policy,
+            name="embedding",
         )
-        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.stack = RecurrentStack(
-            cell, units, layers, bidirectional, residual, dropout, initializer_range, name="stack"
+            cell,
+            units,
+            layers,
+            bidirectional,
+            residual,
+            dropout,
+            initializer_range,
+            dtype=self.dtype_policy,
+            name="stack",
         )
 
     @property

@@ -74,7 +74,7 @@ class RecurrentStack(keras.layers.Layer):
         self.dropout_rate = dropout
         self.initializer_range = initializer_range
         self.layers = [self._make_layer(index) for index in range(layers)]
-        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.supports_masking = True
 
     @property
@@ -176,11 +176,14 @@ class RecurrentStack(keras.layers.Layer):
             return_state=True,
             kernel_initializer=uniform(self.initializer_range),
             recurrent_initializer=uniform(self.initializer_range),
+            dtype=self.dtype_policy,
             name=f"{self.cell_name}_{index}",
         )
         if not self.bidirectional:
             return layer
-        return keras.layers.Bidirectional(layer, merge_mode="concat", name=f"bidirectional_{index}")
+        return keras.layers.Bidirectional(
+            layer, merge_mode="concat", dtype=self.dtype_policy, name=f"bidirectional_{index}"
+        )
 
     def _join(self, index: int, below: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return outputs + below if self.residual and index else outputs

@@ -76,13 +76,18 @@ class TranslationModel(SequenceModel):
             "embedding_size": embedding_size,
             "dropout": dropout,
             "initializer_range": initializer_range,
+            "dtype": self.dtype_policy,
         }
         self.encoder = RecurrentEncoder(
             source_vocabulary_size, **common, **self.options["encoder"], name="encoder"
         )
         self.decoder = self._make_decoder(target_vocabulary_size, common)
         self.projection = VocabularyProjection(
-            target_vocabulary_size, self.decoder.units, initializer_range, name="projection"
+            target_vocabulary_size,
+            self.decoder.units,
+            initializer_range,
+            dtype=self.dtype_policy,
+            name="projection",
         )
 
     def build(self, *_: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from models.keras_recurrent import refuse_cudnn
 from models.search.hypotheses import Hypotheses, SearchOptions
 from models.tokenizers import SentencePieceText, after_begin, with_begin, with_end
 from models.translation import TranslationModel
@@ -55,6 +56,7 @@ def export_translation(
     Raises:
         UserError: If the linter finds what production would refuse.
     """
+    refuse_cudnn(model)
     service = TranslationService(model, source, target, options)
     tf.saved_model.save(service, str(folder), signatures=service.signatures())
     if warmup_texts:
@@ -100,10 +102,7 @@ class TranslationService(tf.Module):
         }
         return {
             signature.name: tf.function(method).get_concrete_function(
-                **{
-                    name: tf.TensorSpec([None], tf.string, name)
-                    for name in signature.input_names
-                }
+                **{name: tf.TensorSpec([None], tf.string, name) for name in signature.input_names}
             )
             for signature, method in methods.items()
         }
@@ -150,9 +149,7 @@ class TranslationService(tf.Module):
         """Log probability of given translations, and the number of pieces it is over."""
         ids = self._target().encode(_valid(target))  # [B, (T)]
         labels = with_end(ids).to_tensor()  # [B, T]
-        forced = self._model().force(
-            self._source_ids(source), with_begin(ids).to_tensor(), labels
-        )
+        forced = self._model().force(self._source_ids(source), with_begin(ids).to_tensor(), labels)
         return {
             signatures.LOG_PROBABILITY: tf.reduce_sum(forced.log_probabilities, 1),
             signatures.TOKENS: tf.cast(tf.math.count_nonzero(labels, 1), tf.int32),

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from models.errors import UserError
+from models.keras_recurrent import refuse_cudnn
 from models.translation import TranslationModel
 from pipeline.assembly import (
     Vocabularies,
@@ -147,7 +148,10 @@ class Trainer:
         finally:
             keras.config.set_dtype_policy("float32")
         self.model.loss_function = build_loss(self._experiment, self._workspace)
-        self.model.drop_pads = not options.jit_compile
+        if options.jit_compile:
+            # XLA compiles neither shapes that depend on data nor cuDNN's operations.
+            self.model.drop_pads = False
+            refuse_cudnn(self.model)
         self.model.compile(optimizer=make_optimizer(options))
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)

@@ -336,3 +336,20 @@ def test_a_copy_bridge_between_unequal_sides_is_refused():
 def test_more_translations_than_the_beam_holds_are_refused():
     with pytest.raises(UserError, match=r"search\.beam_size.*export\.nbest"):
         make_model().translate(sentences([1]), search_options(nbest=4))
+
+
+def test_a_model_keeps_its_precision_wherever_it_is_rebuilt():
+    import keras
+
+    options = {"encoder": {"units": 4, "layers": 2}, "decoder": {"units": 8, "layers": 2}}
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        config = TranslationModel(11, 13, embedding_size=6, **options).get_config()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model = TranslationModel.from_config(config)
+    model.build()
+    layers = [layer for layer in model._flatten_layers(include_self=False) if layer.weights]
+    assert {layer.compute_dtype for layer in layers} == {"bfloat16"}
+    inputs = {"source": np.array([[4, 5, 3]], np.int32), "target": np.array([[2, 4]], np.int32)}
+    assert model(inputs).dtype == "float32"
