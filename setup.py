@@ -51,6 +51,7 @@ setuptools.setup(
         "gpu": ["tensorflow[and-cuda]==2.21.0"],
         "serving": SERVING,
         "kubernetes": ["kubernetes==35.0.0"],  # models of the manifests that jobs are submitted as
+        "fonts": ["pylopdf-fonts-zh-cn==0.1.1"],  # Chinese in attention pictures; Noto Sans SC
         "dev": ["pytest==9.2.0", "pytest-timeout==2.4.0", "ruff==0.17.6", "mypy==2.4.1"],
     },
     entry_points={"console_scripts": ["seqloom=pipeline.cli:main"]},

@@ -26,7 +26,8 @@ import typer
 
 from models import keras_recurrent
 from pipeline.assembly import build_model, load_vocabularies
-from pipeline.batches import BatchOptions, training_batches
+from pipeline.batch_plan import BatchOptions
+from pipeline.batches import training_batches
 from pipeline.experiment import Experiment
 from pipeline.experiment_file import workspace_of
 from pipeline.prepare.run import prepare

@@ -4,14 +4,15 @@ The order of the batches of an epoch is a pure function of the seed and the epoc
 training run that is resumed asks for the same epoch and skips what it has seen.
 """
 
-import dataclasses
 import pathlib
 import random
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from models.tokenizers import with_begin, with_end
+from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.prepare.records import (
     SOURCE,
     SOURCE_TEXT,
@@ -21,24 +22,7 @@ from pipeline.prepare.records import (
 )
 
 _PARSED_AT_ONCE = 4096
-_SHAPE_STEP = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchOptions:
-    """How batches are cut.
-
-    Attributes:
-        batch_tokens: Rows times the longer of source and target, marks and pads included, at
-            most; a pair that is longer alone is a batch of its own.
-        shuffle_pool: Pairs that are sorted by length and cut at a time.
-        fixed_shapes: Pad lengths to multiples of eight and rows to what the budget allows, so
-            that XLA compiles few programs.
-    """
-
-    batch_tokens: int
-    shuffle_pool: int
-    fixed_shapes: bool = False
+_AHEAD = 8
 
 
 def training_batches(
@@ -62,23 +46,22 @@ def training_batches(
     pools = _pools(paths, options.shuffle_pool)
 
     def cut(index: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
-        state = tf.stack([tf.cast(seed, tf.int64) + 1, epoch * 1_000_003 + index])
-        return _cut(pool, options, state)
+        return _cut(pool, options, tf.stack([seed, epoch, index]))
 
     batches = pools.enumerate().flat_map(cut)
-    return batches.skip(skip).prefetch(tf.data.AUTOTUNE)
+    return _ahead(batches.skip(skip))
 
 
 def validation_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
     pools = _pools([str(path) for path in shards], options.shuffle_pool)
-    return pools.flat_map(lambda pool: _cut(pool, options, None)).prefetch(tf.data.AUTOTUNE)
+    return _ahead(pools.flat_map(lambda pool: _cut(pool, options, None)))
 
 
 def count_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
     """Batches of an epoch; epochs differ by a few, since their pools differ."""
     pools = _pools([str(path) for path in shards], options.shuffle_pool)
-    return sum(int(tf.size(starts)) - 1 for starts in pools.map(lambda p: _plan(p, options)[1]))
+    return sum(len(plan_batches(_lengths(pool).numpy(), options, None)[1]) for pool in pools)
 
 
 def read_pairs(
@@ -105,6 +88,17 @@ def read_pairs(
     return ids, sources, targets
 
 
+def _ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Batches made while others are trained on.
+
+    One thread keeps far ahead of any training. Automatic tuning is off: its own thread can hold
+    up the end of an epoch for most of a minute.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.prefetch(_AHEAD).with_options(options)
+
+
 def _spec(*names: str) -> dict:
     known = feature_description()
     return {name: known[name] for name in names}
@@ -127,95 +121,35 @@ def _pools(paths: Sequence[str], size: int) -> tf.data.Dataset:
         parsed = tf.io.parse_example(records, spec)
         return {name: tf.cast(parsed[name], tf.int32) for name in (SOURCE, TARGET)}
 
-    return _records(paths).batch(size).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    return _records(paths).batch(size).map(parse)
 
 
 def _cut(
     pool: dict[str, tf.RaggedTensor], options: BatchOptions, seed: tf.Tensor | None
 ) -> tf.data.Dataset:
-    """Batches of a pool: sorted by length, cut by the budget, and, given a seed, shuffled."""
-    order, starts = _plan(pool, options, seed)
-    count = tf.size(starts) - 1
-    batches = tf.data.Dataset.range(tf.cast(count, tf.int64))
-    if seed is not None:
-        turn = tf.argsort(tf.random.stateless_uniform([count], seed))  # [N]
-        batches = batches.map(lambda index: tf.cast(turn[index], tf.int64))
+    """Batches of a pool; in order of length without a seed."""
 
-    def batch(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        rows = order[starts[index] : starts[index + 1]]  # [B]
+    def plan(lengths: np.ndarray, *seed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return plan_batches(lengths, options, tuple(seed[0].tolist()) if seed else None)
+
+    # Once a pool, and thousands of tiny steps: NumPy takes milliseconds where a graph's loop
+    # takes seconds from the training beside it.
+    arguments = [_lengths(pool)] + ([] if seed is None else [seed])
+    order, batches = tf.numpy_function(plan, arguments, (tf.int64, tf.int64), stateful=False)
+    order.set_shape([None])
+    batches.set_shape([None, 2])
+
+    def batch(place: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        rows = order[place[0] : place[1]]  # [B]
         return _marked(tf.gather(pool[SOURCE], rows), tf.gather(pool[TARGET], rows), options)
 
-    return batches.map(batch, num_parallel_calls=tf.data.AUTOTUNE)
+    places = tf.data.Dataset.from_tensor_slices(batches)
+    return places.map(batch)
 
 
-def _plan(
-    pool: dict[str, tf.RaggedTensor], options: BatchOptions, seed: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The order of a pool's pairs, int32 [P], and where its batches start, int32 [N + 1]."""
-    lengths = tf.stack(
-        [tf.cast(pool[name].row_lengths(), tf.int32) + 1 for name in (SOURCE, TARGET)], 1
-    )  # [P, 2], the mark included
-    order = _by_length(lengths, seed)
-    costs = _rounded(tf.reduce_max(tf.gather(lengths, order), 1), options)  # [P]
-    return order, _starts(costs, options.batch_tokens)
-
-
-def _by_length(lengths: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-    """Order of pairs of lengths [P, 2] by target, then source length; ties as the seed says."""
-    keys = tf.cast(lengths[:, 1] * 65_536 + lengths[:, 0] * 2, tf.float64)  # [P]
-    if seed is not None:
-        # Neighbours in source length change places too, so that batches differ by epoch.
-        keys += tf.random.stateless_uniform(tf.shape(keys), seed, 0.0, 4.0, tf.float64)
-    return tf.argsort(keys, stable=True)
-
-
-def _starts(costs: tf.Tensor, budget: int) -> tf.Tensor:
-    """Where batches start in a sorted pool, and its end, int32 [N + 1].
-
-    Each batch takes as many pairs as its longest allows.
-
-    Args:
-        costs: Int32 [P], positions a pair takes.
-        budget: Positions a batch may take.
-    """
-    total = tf.size(costs)
-    starts = tf.TensorArray(tf.int32, 1, dynamic_size=True).write(0, 0)
-
-    def rows_from(start: tf.Tensor) -> tf.Tensor:
-        at_most = tf.maximum(budget // costs[start], 1)
-        highest = _running_maximum(costs[start : start + at_most])  # [W]
-        fits = highest * tf.range(1, tf.size(highest) + 1) <= budget  # [W]
-        return tf.maximum(tf.reduce_sum(tf.cast(fits, tf.int32)), 1)
-
-    def advance(start: tf.Tensor, starts: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-        start += rows_from(start)
-        return start, starts.write(starts.size(), start)
-
-    _, starts = tf.while_loop(lambda start, _: start < total, advance, (tf.constant(0), starts))
-    return starts.stack()
-
-
-def _running_maximum(values: tf.Tensor) -> tf.Tensor:
-    """The largest of `values` [W] up to and with each place, by doubling strides."""
-
-    def double(stride: tf.Tensor, highest: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        behind = tf.pad(highest[:-stride], [[stride, 0]])  # [W]
-        return stride * 2, tf.maximum(highest, behind)
-
-    _, highest = tf.while_loop(
-        lambda stride, _: stride < tf.size(values),
-        double,
-        (tf.constant(1), values),
-        shape_invariants=(tf.TensorShape([]), tf.TensorShape([None])),
-    )
-    return highest
-
-
-def _rounded(lengths: tf.Tensor, options: BatchOptions) -> tf.Tensor:
-    """Lengths as they will be padded to."""
-    if not options.fixed_shapes:
-        return lengths
-    return -(-lengths // _SHAPE_STEP) * _SHAPE_STEP
+def _lengths(pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:
+    """Source and target lengths with their marks, int64 [P, 2]."""
+    return tf.stack([pool[name].row_lengths() + 1 for name in (SOURCE, TARGET)], 1)
 
 
 def _marked(
@@ -226,7 +160,7 @@ def _marked(
     if not options.fixed_shapes:
         source_ids, target_ids, labels = (ids.to_tensor() for ids in marked)  # [B, S], [B, T]
     else:
-        lengths = [_rounded(tf.cast(ids.bounding_shape()[1], tf.int32), options) for ids in marked]
+        lengths = [options.padded(tf.cast(ids.bounding_shape()[1], tf.int64)) for ids in marked]
         rows = tf.maximum(options.batch_tokens // tf.maximum(lengths[0], lengths[1]), 1)
         source_ids, target_ids, labels = (
             _padded(ids.to_tensor(), rows, length)
@@ -237,5 +171,5 @@ def _marked(
 
 def _padded(ids: tf.Tensor, rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
     """Ids padded to [rows, length]; rows without a word are as if they were not there."""
-    shape = tf.shape(ids)
+    shape = tf.cast(tf.shape(ids), rows.dtype)
     return tf.pad(ids, [[0, rows - shape[0]], [0, length - shape[1]]])

@@ -15,7 +15,8 @@ from pipeline.assembly import (
     load_vocabularies,
     search_options,
 )
-from pipeline.batches import BatchOptions, read_pairs
+from pipeline.batch_plan import BatchOptions
+from pipeline.batches import read_pairs
 from pipeline.experiment import Experiment
 from pipeline.monitor.counting import counting
 from pipeline.prepare.manifest import load_manifest

@@ -37,6 +37,13 @@ def export(
     Returns:
         The version folder, `export/<model name>/<version>`.
     """
+    with workspace.alone("export"):
+        return _export(experiment, workspace, console)
+
+
+def _export(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> pathlib.Path:
     load_manifest(workspace, experiment)
     configure_tensorflow(experiment)
     vocabularies = load_vocabularies(experiment, workspace)

@@ -34,9 +34,12 @@ def train_stage(
         workspace: With prepared data.
         console: Where progress goes.
     """
-    trainer = Trainer(experiment, workspace)
-    callbacks = build_callbacks(workspace.logs, trainer.total_steps, trainer.step, console=console)
-    outcome = trainer.run(callbacks)
+    with workspace.alone("train"):
+        trainer = Trainer(experiment, workspace)
+        callbacks = build_callbacks(
+            workspace.logs, trainer.total_steps, trainer.step, console=console
+        )
+        outcome = trainer.run(callbacks)
     console.print(
         f"Training ended at step {outcome.step:,}: {_REASONS[outcome.reason]}. Best "
         f"{experiment.train.best_metric} {outcome.best:.4g} at step {outcome.best_step:,}, in "

@@ -6,6 +6,7 @@ the workspace sees either the old state or the new one, never half of either.
 
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -68,6 +69,29 @@ class Workspace:
     def export(self) -> pathlib.Path:
         """Holds one folder a model name, and in it one folder a version."""
         return self.root / "export"
+
+    @contextlib.contextmanager
+    def alone(self, stage: str) -> Iterator[None]:
+        """Keep a second process from running a stage on the same workspace.
+
+        The claim ends with the process, however it ends.
+
+        Args:
+            stage: Name of the stage.
+
+        Raises:
+            UserError: If another process is at it.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(self.root / f".{stage}.lock", "w") as claim:
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    f"{self.root}: another process is running `seqloom {stage}` on this "
+                    f"workspace; wait for its end, or take another workspace"
+                ) from None
+            yield
 
     def shard(self, split: str, index: int, count: int, compression: str = "none") -> pathlib.Path:
         """Path of one record file.

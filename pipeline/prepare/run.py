@@ -9,6 +9,7 @@ import rich.console
 
 from models.errors import UserError
 from pipeline.experiment import DataSection, Experiment
+from pipeline.experiment_file import record_experiment
 from pipeline.prepare.encodings import advice
 from pipeline.prepare.job import Job, make_job
 from pipeline.prepare.manifest import make_manifest
@@ -60,6 +61,7 @@ def prepare(experiment: Experiment, workspace: Workspace, console: rich.console.
         RuntimeError: If the pipeline fails for another reason.
     """
     prepared = prepare_timed(experiment, workspace, console)
+    record_experiment(experiment, workspace)
     show_summary(
         console,
         prepared.manifest,
@@ -77,7 +79,11 @@ def prepare_timed(
     """`prepare` without the tables at its end, for those who want the times."""
     started = time.monotonic()
     progress = Progress(console)
-    with published_folder(workspace.data) as folder, progress.shown():
+    with (
+        workspace.alone("prepare"),
+        published_folder(workspace.data) as folder,
+        progress.shown(),
+    ):
         job = make_job(experiment, workspace, folder)
         run = PipelineRun(experiment.cluster, job.logs)
         inputs = _inspect(job, progress)

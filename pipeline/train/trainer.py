@@ -21,7 +21,8 @@ from pipeline.assembly import (
     load_vocabularies,
     search_options,
 )
-from pipeline.batches import BatchOptions, count_batches, read_pairs, training_batches
+from pipeline.batch_plan import BatchOptions
+from pipeline.batches import count_batches, read_pairs, training_batches
 from pipeline.experiment import Experiment, TrainSection
 from pipeline.experiment_file import record_experiment
 from pipeline.monitor.callbacks import show_samples

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from models.sequence_model import LossSums
-from pipeline.batches import BatchOptions, validation_batches
+from pipeline.batch_plan import BatchOptions
+from pipeline.batches import validation_batches
 
 
 @dataclasses.dataclass(frozen=True)

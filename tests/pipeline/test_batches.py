@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID
+from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.batches import (
-    BatchOptions,
     count_batches,
     read_pairs,
     training_batches,
@@ -131,3 +131,31 @@ def test_pairs_come_in_the_order_of_the_records(shards):
 
 def test_no_shards_give_no_pairs():
     assert read_pairs([]) == ([], [], [])
+
+
+def brute_force_cut(costs, budget):
+    """Batches of a sorted pool, pair by pair."""
+    batches, batch, longest = [], [], 0
+    for place, cost in enumerate(costs):
+        if batch and max(longest, cost) * (len(batch) + 1) > budget:
+            batches.append((batch[0], place))
+            batch, longest = [], 0
+        batch.append(place)
+        longest = max(longest, cost)
+    return [*batches, (batch[0], len(costs))]
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 37, 500])
+@pytest.mark.parametrize("budget", [1, 30, 256])
+def test_plan_cuts_as_pair_by_pair(pairs, budget):
+    lengths = np.random.default_rng(pairs).integers(1, 40, (pairs, 2))
+    order, batches = plan_batches(lengths, BatchOptions(budget, 64), None)
+    assert sorted(order) == list(range(pairs))
+    assert (np.diff(lengths[order][:, 1]) >= 0).all()
+    costs = lengths[order].max(1).tolist()
+    assert batches.tolist() == [list(batch) for batch in brute_force_cut(costs, budget)]
+
+
+def test_plan_of_nothing_is_empty():
+    order, batches = plan_batches(np.zeros([0, 2], np.int64), BatchOptions(8, 8), (1, 2))
+    assert order.shape == (0,) and batches.shape == (0, 2)
