@@ -7,6 +7,7 @@ TensorFlow, starts at once.
 import os
 import pathlib
 import sys
+from importlib import metadata
 from typing import TYPE_CHECKING, Annotated
 
 import rich.console
@@ -23,8 +24,24 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="From raw text to a translation model that answers over gRPC and REST.",
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"seqloom {metadata.version('seqloom')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """From raw text to a translation model that answers over gRPC and REST."""
+
 
 ExperimentFile = Annotated[
     pathlib.Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment.")
@@ -64,12 +81,22 @@ def main() -> None:
         sys.exit(1)
 
 
-@app.command(epilog=_example("seqloom prepare configs/demo.yaml --set data.shards=16"))
-def prepare(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
+@app.command(epilog=_example("seqloom prepare configs/demo.yaml -- --direct_num_workers=4"))
+def prepare(
+    experiment: ExperimentFile,
+    beam_flags: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[-- BEAM FLAGS]", help="Passed to Beam, in place of the section cluster."
+        ),
+    ] = _NOTHING,
+    overrides: Overrides = _NOTHING,
+) -> None:
     """Turn corpora into records and vocabularies, by Beam."""
+    from pipeline.experiment_file import beam_overrides
     from pipeline.prepare.run import prepare as stage
 
-    stage(*_load(experiment, overrides), _console())
+    stage(*_load(experiment, [*overrides, *beam_overrides(beam_flags)]), _console())
 
 
 @app.command(epilog=_example("seqloom train configs/demo.yaml --set train.batch_tokens=4096"))

@@ -1,11 +1,12 @@
 """The YAML form of an experiment: reading it, overriding it, and saying what is wrong in it."""
 
 import difflib
+import json
 import os
 import pathlib
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -18,6 +19,11 @@ from pipeline.workspace import Workspace, write_text
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _RECORDED_LIBRARIES = ("tensorflow", "keras", "tensorflow-text", "keras-nlp", "apache-beam")
+_BEAM_KEYS = {
+    "--runner": "runner",
+    "--direct_num_workers": "workers",
+    "--direct_running_mode": "running_mode",
+}
 
 Path = tuple[str | int, ...]
 
@@ -50,6 +56,30 @@ def load_experiment(path: str | os.PathLike, overrides: Iterable[str] = ()) -> E
     except pydantic.ValidationError as error:
         mistakes = [_explain(detail, origins, path) for detail in error.errors()]
         raise UserError("\n".join(mistakes)) from None
+
+
+def beam_overrides(flags: Sequence[str]) -> list[str]:
+    """Flags of Beam as settings of the section `cluster`.
+
+    The runner, and the number and kind of workers of the local one, have keys of their own;
+    all other flags become `cluster.beam_options`.
+
+    Args:
+        flags: Such as `--runner=FlinkRunner` or `--streaming`.
+
+    Raises:
+        UserError: If one of them is not a flag.
+    """
+    settings, others = [], []
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if not name.startswith("--"):
+            raise UserError(f"{flag}: expected a flag of Beam, such as --runner=FnApiRunner")
+        if name in _BEAM_KEYS and equals:
+            settings.append(f"cluster.{_BEAM_KEYS[name]}={value}")
+        else:
+            others.append(flag)
+    return [*settings, *([f"cluster.beam_options={json.dumps(others)}"] if others else [])]
 
 
 def dump_experiment(experiment: Experiment) -> str:

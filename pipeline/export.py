@@ -14,7 +14,7 @@ from pipeline.assembly import (
 from pipeline.batches import read_pairs
 from pipeline.experiment import Experiment
 from pipeline.prepare.manifest import load_manifest
-from pipeline.train.checkpoints import best_fingerprint, restore_best
+from pipeline.train.checkpoints import best_fingerprint, latest_best, restore_best
 from pipeline.workspace import Workspace, fingerprint, published_folder, read_json, write_json
 from serving.export import ExportOptions, export_translation
 
@@ -37,6 +37,8 @@ def export(
     Returns:
         The version folder, `export/<model name>/<version>`.
     """
+    load_manifest(workspace, experiment)
+    latest_best(workspace)
     with workspace.alone("export"):
         return _export(experiment, workspace, console)
 
@@ -44,7 +46,6 @@ def export(
 def _export(
     experiment: Experiment, workspace: Workspace, console: rich.console.Console
 ) -> pathlib.Path:
-    load_manifest(workspace, experiment)
     configure_tensorflow(experiment)
     vocabularies = load_vocabularies(experiment, workspace)
     model = build_model(experiment, vocabularies)

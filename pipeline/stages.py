@@ -34,6 +34,7 @@ def train_stage(
         workspace: With prepared data.
         console: Where progress goes.
     """
+    load_manifest(workspace, experiment)  # Before a folder is made for a run that cannot be.
     with workspace.alone("train"):
         trainer = Trainer(experiment, workspace)
         callbacks = build_callbacks(

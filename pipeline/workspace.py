@@ -13,7 +13,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from models.errors import UserError
 
@@ -71,27 +71,30 @@ class Workspace:
         return self.root / "export"
 
     @contextlib.contextmanager
-    def alone(self, stage: str) -> Iterator[None]:
+    def alone(self, stage: Literal["prepare", "train", "export"]) -> Iterator[None]:
         """Keep a second process from running a stage on the same workspace.
 
-        The claim ends with the process, however it ends.
+        The claim is a lock on the folder the stage works in. It leaves no file, and ends with
+        the process, however that ends.
 
         Args:
-            stage: Name of the stage.
+            stage: The stage.
 
         Raises:
             UserError: If another process is at it.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        with open(self.root / f".{stage}.lock", "w") as claim:
-            try:
-                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    f"{self.root}: another process is running `seqloom {stage}` on this "
-                    f"workspace; wait for its end, or take another workspace"
-                ) from None
+        folder = {"prepare": self.root, "train": self.train, "export": self.export}[stage]
+        folder.mkdir(parents=True, exist_ok=True)
+        claim = os.open(folder, os.O_RDONLY)
+        try:
+            _lock(
+                claim,
+                f"{self.root}: another process is running `seqloom {stage}` on this workspace; "
+                f"wait for its end, or take another workspace",
+            )
             yield
+        finally:
+            os.close(claim)
 
     def shard(self, split: str, index: int, count: int, compression: str = "none") -> pathlib.Path:
         """Path of one record file.
@@ -120,6 +123,13 @@ class Workspace:
     def counts(self, side: str) -> pathlib.Path:
         """Path of the unigram counts of a side: one line an id, `piece TAB count`."""
         return self.data / f"{side}.counts.tsv"
+
+
+def _lock(descriptor: int, refusal: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(refusal) from None
 
 
 def fingerprint(value: Any) -> str:

@@ -11,7 +11,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 def environment(**changes: str) -> dict[str, str]:
     """The environment of the command, with this interpreter's programs first on PATH."""
     path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **changes}
+    own = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    return {**own, "PATH": path, "PYTHONPATH": str(ROOT), **changes}
 
 
 def command(*arguments: str) -> list[str]:

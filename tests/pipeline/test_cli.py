@@ -50,7 +50,7 @@ def test_killed_training_resumes_and_ends_as_an_undisturbed_run(tiny, trained):
     """kill -9 after the first checkpoint; the second start ends with the same weights."""
     slow = command("train", str(tiny))
     process = subprocess.Popen(slow, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL)
-    checkpoint = tiny.parent / "run/train/ckpt-6.index"
+    checkpoint = tiny.parent / "run/train/checkpoint"  # Written after the files it names.
     deadline = time.monotonic() + 120
     while not checkpoint.exists() and time.monotonic() < deadline:
         time.sleep(0.02)

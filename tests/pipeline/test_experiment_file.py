@@ -7,7 +7,7 @@ import yaml
 
 from models.errors import UserError
 from pipeline.experiment import Experiment
-from pipeline.experiment_file import dump_experiment, load_experiment
+from pipeline.experiment_file import beam_overrides, dump_experiment, load_experiment
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
@@ -56,6 +56,26 @@ def test_set_overrides_values_sections_and_entries(small):
     assert experiment.train.learning_rate == 5e-4
     assert experiment.model.encoder.layers == 2
     assert experiment.data.train[0].path == "other.tsv"
+
+
+def test_flags_of_beam_are_settings(small):
+    flags = [
+        "--runner=FlinkRunner",
+        "--direct_num_workers=3",
+        "--direct_running_mode=in_memory",
+        "--flink_master=a:1",
+        "--streaming",
+    ]
+    cluster = load_experiment(small, beam_overrides(flags)).cluster
+    assert (cluster.runner, cluster.workers, cluster.running_mode) == (
+        "FlinkRunner",
+        3,
+        "in_memory",
+    )
+    assert cluster.beam_options == ["--flink_master=a:1", "--streaming"]
+    assert beam_overrides([]) == []
+    with pytest.raises(UserError, match="expected a flag of Beam"):
+        beam_overrides(["FlinkRunner"])
 
 
 def test_dump_is_read_back_equal(small, tmp_path):

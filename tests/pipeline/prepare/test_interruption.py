@@ -93,7 +93,8 @@ def test_a_killed_run_publishes_nothing_leaves_no_worker_and_the_next_succeeds(s
     assert process.returncode == 0, output
     assert output.splitlines()[-1] == "False"
     assert (tmp_path / "run/data/manifest.json").exists()
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["data"]
+    names = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert names == ["data", "experiment.yaml"]
     assert not marked(mark)
 
 

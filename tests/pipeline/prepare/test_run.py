@@ -266,7 +266,7 @@ def test_a_failed_run_leaves_the_data_of_the_one_before(corpus, make_experiment,
     with pytest.raises(UserError):
         run(make_experiment([corpus], vocabulary={"target_size": 5}))
     assert files_of(workspace) == before
-    assert [path.name for path in workspace.root.iterdir()] == ["data"]
+    assert sorted(path.name for path in workspace.root.iterdir()) == ["data", "experiment.yaml"]
 
 
 def test_the_numbers_shown_are_beam_s_and_the_manifest_s(corpus, make_experiment, tmp_path):
