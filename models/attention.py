@@ -58,6 +58,9 @@ class Attention(keras.layers.Layer, abc.ABC):
         Args:
             memory: [B, S, M].
             mask: Bool [B, S], true at real positions.
+
+        Returns:
+            The memory with its keys.
         """
         return AttentionMemory(self.project_keys(memory), memory, mask)
 

@@ -132,10 +132,17 @@ class Decoder(keras.layers.Layer, abc.ABC):
         self.combine.build((None, None, self.combined_size))
 
     def prepare(self, source: EncoderOutput) -> tuple[AttentionMemory, DecoderState]:
-        """Make the memory ready and the first state, for one hypothesis a sentence."""
+        """Make the memory ready and the first state, for one hypothesis a sentence.
+
+        Args:
+            source: Outcome of the encoder.
+
+        Returns:
+            The memory to attend to, and a state whose parts start with [B, 1].
+        """
         recurrent = tf.nest.map_structure(
-            lambda part: part[:, tf.newaxis, :],
-            self.bridge(source.final_states),  # [B, 1, H]
+            lambda part: part[:, tf.newaxis, :],  # [B, 1, H]
+            self.bridge(source.final_states),
         )
         fed = self.units if self._feeds_back else 0
         shape = [tf.shape(source.memory)[0], 1, fed]
@@ -149,6 +156,9 @@ class Decoder(keras.layers.Layer, abc.ABC):
             tokens: Int32 [B, K], the words last chosen.
             memory: From `prepare`.
             state: From `prepare` or the step before.
+
+        Returns:
+            Features [B, K, H], attention [B, K, S] and the state after the word.
         """
         return self.advance(self.embedding(tokens), memory, state, training=False)
 
@@ -315,8 +325,8 @@ class LuongDecoder(Decoder):
 class BahdanauDecoder(Decoder):
     """Attention before the recurrent layers (Bahdanau et al. 2015, appendix A.2.2).
 
-    `c = attend(s)`, `s' = f([y; c], s)`, features `tanh(W[s'; c; y])`. Each step needs the
-    one before, so known targets are read step by step.
+    `c = attend(s)`, `s' = f([y; c], s)`, features `tanh(W[s'; c; y])`, where the paper has a
+    maxout layer. Each step needs the one before, so known targets are read step by step.
     """
 
     @property

@@ -1,7 +1,7 @@
 """Keras's LSTM and GRU with a faster loop on CPUs.
 
-On a GPU, and wherever a setting asks for more than the fast loop does, they are Keras's layers
-in every respect; weights and configuration are Keras's always.
+On a GPU, unless cuDNN is refused, and wherever a setting asks for more than the fast loop does,
+they are Keras's layers in every respect; weights and configuration are Keras's always.
 """
 
 from typing import Any

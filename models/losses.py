@@ -34,6 +34,9 @@ class VocabularyLoss(abc.ABC):
             labels: Int32 [N], ids of the right words.
             projection: From features to V words.
             seed: Int32 [2], of whatever the loss draws; the same seed draws the same.
+
+        Returns:
+            Losses float32 [N], and predictions int32 [N] where the loss knows them.
         """
 
 
@@ -68,8 +71,8 @@ class NoiseContrastiveEstimation(VocabularyLoss):
     """Noise-contrastive estimation by `tf.nn.nce_loss` (Mnih & Teh 2012).
 
     One set of noise words is drawn, with replacement, for all words of a batch, from the
-    unigram distribution raised to a power. The draw is a pure function of the seed, unlike
-    TensorFlow's candidate samplers, whose state no checkpoint holds.
+    unigram distribution raised to a power (Mikolov et al. 2013, section 2.2). The draw is a pure
+    function of the seed, unlike TensorFlow's candidate samplers, whose state no checkpoint holds.
 
     Accidental hits stay: the estimator is derived with them.
 

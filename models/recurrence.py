@@ -5,8 +5,10 @@ inside the loop. Here the backward loop keeps only the gates' gradients, and the
 product over all steps after it: the same numbers, with long products in place of many short
 ones. The input's share of the gates is one product before the loop for the same reason.
 
-Time is the first axis. The functions take the place of Keras's loop where there is no GPU;
-the equations are those of `keras.layers.LSTM` and `keras.layers.GRU(reset_after=True)`.
+Time is the first axis. The functions take the place of Keras's loop where there is no GPU, or
+cuDNN is refused; the equations are those of `keras.layers.LSTM` (Hochreiter & Schmidhuber 1997,
+with the forget gate of Gers et al. 2000) and `keras.layers.GRU(reset_after=True)` (Cho et al.
+2014).
 """
 
 from collections.abc import Callable
@@ -38,6 +40,9 @@ def lstm_recurrence(
         memory: First memory, [B, H].
         mask: [T, B, 1], 1 at real steps and 0 at those that leave the state as it is.
         recurrent_kernel: [H, 4H].
+
+    Returns:
+        The hidden states, and as `last` the last hidden state and the last memory.
     """
 
     @tf.custom_gradient
@@ -83,6 +88,9 @@ def gru_recurrence(
         mask: [T, B, 1], 1 at real steps and 0 at those that leave the state as it is.
         recurrent_kernel: [H, 3H].
         recurrent_bias: [3H].
+
+    Returns:
+        The hidden states, and as `last` the last of them.
     """
 
     @tf.custom_gradient

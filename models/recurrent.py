@@ -42,6 +42,9 @@ class FinalStates(NamedTuple):
 class RecurrentStack(keras.layers.Layer):
     """Recurrent layers upon each other.
 
+    LSTM (Hochreiter & Schmidhuber 1997) or GRU (Cho et al. 2014); bidirectional as in Schuster &
+    Paliwal 1997, with residual connections as in Wu et al. 2016, section 3.1.
+
     The layers are Keras's own with the settings that its fused cuDNN path asks for: default
     activations, biases, no dropout inside the recurrence, masks padded on the right.
 

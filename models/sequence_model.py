@@ -23,7 +23,7 @@ class LossSums(NamedTuple):
 class SequenceModel(keras.Model, abc.ABC):
     """A Keras model whose outputs are words.
 
-    `Seqloom`'s trainer calls `loss_sums`; `compile` and `fit` work too, and use the same
+    The trainer calls `loss_sums`; `compile` and `fit` work too, and use the same
     method.
 
     Attributes:
@@ -72,6 +72,9 @@ class SequenceModel(keras.Model, abc.ABC):
             seed: Int32 [2], of what the loss draws.
             training: Whether dropout is on and `loss_function` is used; the plain full softmax
                 is used otherwise.
+
+        Returns:
+            The sums over the real words of the batch.
         """
         features = self.features(inputs, training=training)  # [B, T, H]
         loss_function = self.loss_function if training else FullSoftmax()

@@ -10,8 +10,8 @@ from models.decoders import DECODERS, DecoderState
 from models.encoders import RecurrentEncoder, with_a_position
 from models.errors import UserError
 from models.projection import VocabularyProjection
-from models.search.hypotheses import Hypotheses, SearchLimits
-from models.search.methods import SearchOptions, search
+from models.search.hypotheses import Hypotheses, SearchLimits, SearchOptions
+from models.search.methods import search
 from models.sequence_model import SequenceModel
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID
 
@@ -28,7 +28,7 @@ class ForcedOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable("seqloom")
 class TranslationModel(SequenceModel):
-    """Recurrent encoder–decoder with attention.
+    """Recurrent encoder–decoder with attention (Bahdanau et al. 2015; Luong et al. 2015).
 
     Inputs are a dict of int32 ids padded on the right: `source` [B, S], each row ending in the
     end mark, and `target` [B, T], each row starting with the begin mark. Labels [B, T] are the
@@ -130,6 +130,9 @@ class TranslationModel(SequenceModel):
 
         Returns:
             The best `options.nbest` translations of each row, best first.
+
+        Raises:
+            UserError: If that is more than the search keeps.
         """
         encoded = self.encoder(source)
         memory, state = self.decoder.prepare(encoded)

@@ -6,6 +6,7 @@ TensorFlow, starts at once.
 
 import os
 import pathlib
+import signal
 import sys
 from importlib import metadata
 from typing import TYPE_CHECKING, Annotated
@@ -61,10 +62,20 @@ def _example(command: str) -> str:
     return f"Example: {command}"
 
 
+class _Terminated(BaseException):
+    """SIGTERM, as an exception: what was begun is cleared away and workers are ended.
+
+    It is no SystemExit, which argparse raises too and its callers take for a mistake in flags.
+    """
+
+
 def main() -> None:
     """Entry point. Exit status 0 done, 1 failed, 2 the user's mistake."""
+    signal.signal(signal.SIGTERM, _end)
     try:
         app()
+    except _Terminated:
+        sys.exit(128 + signal.SIGTERM)
     except UserError as error:
         _complain(str(error))
         sys.exit(2)
@@ -76,9 +87,20 @@ def main() -> None:
             raise
         _complain(
             f"{type(error).__name__}: {error}\n"
-            f"This is a fault of the program or of the machine; SEQLOOM_DEBUG=1 shows where."
+            f"This is a fault of the program or of the machine{_suspicion(error)}; "
+            f"SEQLOOM_DEBUG=1 shows where."
         )
         sys.exit(1)
+
+
+def _end(number: int, _: object) -> None:
+    raise _Terminated(number)
+
+
+def _suspicion(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return " (look at the path, its permissions and the space left on the disk)"
+    return ""
 
 
 @app.command(epilog=_example("seqloom prepare configs/demo.yaml -- --direct_num_workers=4"))
@@ -177,6 +199,8 @@ def translate(
     """Translate standard input to standard output, a line in, a line out."""
     if model is not None and server:
         raise UserError("--model and --server were both given; keep one of the two")
+    if model is not None and rest:
+        raise UserError("--rest asks a server, and --model needs none; keep one of the two")
     if model is not None:
         _quiet_tensorflow()
     from pipeline.translate import translate_standard_input

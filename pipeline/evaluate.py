@@ -24,7 +24,7 @@ from pipeline.scoring import score_translations, tokenizer_for
 from pipeline.train.checkpoints import best_fingerprint, restore_best
 from pipeline.train.validation import Losses, measure_losses
 from pipeline.translator import Translator
-from pipeline.workspace import Workspace, fingerprint, write_json, write_text
+from pipeline.workspace import Workspace, fingerprint, make_folder, write_json, write_text
 
 
 def evaluate(
@@ -42,8 +42,12 @@ def evaluate(
 
     Returns:
         What `scores/test.json` holds.
+
+    Raises:
+        UserError: If the test split is empty, or there is no trained model of the experiment.
     """
     load_manifest(workspace, experiment)
+    configure_tensorflow(experiment)
     shards = workspace.shards("test")
     ids, sources, references = read_pairs(shards)
     if not ids:
@@ -51,10 +55,10 @@ def evaluate(
             f"{workspace.data}: the test split is empty; name data.test or data.hold_out.test in "
             f"the experiment and run `seqloom prepare` again"
         )
-    configure_tensorflow(experiment)
     vocabularies = load_vocabularies(experiment, workspace)
     model = build_model(experiment, vocabularies)
     step = restore_best(workspace, model)
+    make_folder(workspace.scores)
     options = BatchOptions(experiment.train.batch_tokens, experiment.train.shuffle_pool)
     losses = measure_losses(_validation_step(model), shards, options, tf.distribute.get_strategy())
     translator = Translator(

@@ -4,18 +4,41 @@ Each default lives here and nowhere else. `pipeline/experiment_file.py` reads th
 and applies `--set`; `configs/reference.yaml` shows every key with its default.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
+# More than TensorFlow's int32 holds no count has a use for.
+_MOST = 2**31 - 1
+PositiveInt = Annotated[int, Field(gt=0, le=_MOST)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=_MOST)]
+ShardCount = Annotated[int, Field(gt=0, le=99_999)]  # As many as five digits of a name tell.
+# The marks and one more; SentencePiece fails without a reason on sizes beyond reason.
+VocabularySize = Annotated[int, Field(ge=5, le=1_000_000)]
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+# A name becomes a folder's, so it is neither `.` nor `..`, and a scope's in TensorFlow's graphs.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 class Section(pydantic.BaseModel):
     """Base of all sections: unknown keys are refused and nothing changes after reading."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
+    )
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        # Pydantic takes true for 1, and YAML takes yes and on for true.
+        wanted = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and wanted is not bool:
+            raise ValueError(
+                f"{str(value).lower()} is not expected here; YAML reads yes, no, on and off so, "
+                f"unless they are quoted"
+            )
+        return value
 
 
 class CorpusFile(Section):
@@ -69,7 +92,7 @@ class Cleaning(Section):
     max_source_length: PositiveInt = Field(100, description="Pieces of a source sentence.")
     max_target_length: PositiveInt = Field(100, description="Pieces of a target sentence.")
     too_long: Literal["drop", "truncate"] = Field("drop", description="Fate of longer ones.")
-    max_length_ratio: PositiveFloat = Field(6.0, description="Longer side over shorter side.")
+    max_length_ratio: float = Field(6.0, ge=1.0, description="Longer side over shorter side.")
     drop_identical: bool = Field(False, description="Drop pairs whose two sides are equal.")
     drop_duplicates: bool = Field(True, description="Keep the first of equal pairs.")
 
@@ -77,15 +100,15 @@ class Cleaning(Section):
 class DataSection(Section):
     """The corpora and how they become records."""
 
-    source_language: str = Field("source", description="Name of the source language.")
-    target_language: str = Field("target", description="Name of the target language.")
+    source_language: str = Field("source", description="Of the source; a label only.")
+    target_language: str = Field("target", description="Of the target; chooses BLEU's tokenizer.")
     train: list[CorpusFile] = Field(min_length=1, description="Inputs of the training split.")
     valid: list[CorpusFile] = Field([], description="Inputs of the valid split.")
     test: list[CorpusFile] = Field([], description="Inputs of the test split.")
     hold_out: HoldOut = HoldOut()
     cleaning: Cleaning = Cleaning()
-    shards: PositiveInt = Field(8, description="Record files of the training split.")
-    evaluation_shards: PositiveInt = Field(1, description="Record files of valid and of test.")
+    shards: ShardCount = Field(8, description="Record files of the training split.")
+    evaluation_shards: ShardCount = Field(1, description="Record files of valid and of test.")
     compression: Literal["none", "gzip"] = Field("none", description="Of the record files.")
 
     @pydantic.model_validator(mode="after")
@@ -101,11 +124,11 @@ class DataSection(Section):
 class VocabularySection(Section):
     """SentencePiece models trained on a bounded sample of the training split."""
 
-    source_size: PositiveInt = Field(8000, description="Pieces at most, marks included.")
-    target_size: PositiveInt = Field(8000, description="Likewise; ignored when shared.")
+    source_size: VocabularySize = Field(8000, description="Pieces at most, marks included.")
+    target_size: VocabularySize = Field(8000, description="Likewise; ignored when shared.")
     shared: bool = Field(False, description="One vocabulary of source_size for both sides.")
     algorithm: Literal["unigram", "bpe", "char", "word"] = "unigram"
-    character_coverage: float = Field(0.9995, gt=0.0, le=1.0, description="Share of characters.")
+    character_coverage: float = Field(0.9995, ge=0.98, le=1.0, description="Share of characters.")
     byte_fallback: bool = Field(False, description="Spell unknown characters as bytes.")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = "nmt_nfkc"
     sample_sentences: PositiveInt = Field(200_000, description="Sentences sampled a side.")
@@ -174,7 +197,7 @@ class ScheduleOptions(Section):
 
     decay: Literal["constant", "exponential", "cosine", "inverse_sqrt"] = "constant"
     warmup_steps: NonNegativeInt = 0
-    decay_start: NonNegativeInt = Field(0, description="Where exponential or cosine starts.")
+    decay_start: NonNegativeInt = Field(0, description="First step of exponential or cosine.")
     decay_steps: PositiveInt = Field(10_000, description="Of one decay_rate, or of the cosine.")
     decay_rate: PositiveFloat = Field(0.5, description="Factor of the exponential decay.")
     minimum: NonNegativeFloat = Field(0.0, description="The rate never falls below it.")
@@ -238,7 +261,7 @@ class SearchSection(Section):
 class ExportSection(Section):
     """The SavedModel."""
 
-    model_name: str = Field("translation", pattern=r"^[A-Za-z0-9_.-]+$")
+    model_name: Name = "translation"
     nbest: PositiveInt = Field(5, description="Translations of the signature nbest.")
     max_source_length: PositiveInt = Field(200, description="Pieces of a request that are kept.")
     warmup_requests: NonNegativeInt = Field(
@@ -276,7 +299,7 @@ class Experiment(Section):
     Attributes mirror the top-level keys of the YAML.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", description="Name of the run.")
+    name: Name = Field(description="Name of the run.")
     workspace: str | None = Field(None, description="Folder of the run; runs/<name> if null.")
     seed: NonNegativeInt = Field(1, description="Of data order, weights, dropout and noise.")
     data: DataSection

@@ -46,6 +46,16 @@ def load_experiment(path: str | os.PathLike, overrides: Iterable[str] = ()) -> E
             every mistake, each with its file, line and key.
     """
     path = pathlib.Path(path)
+    try:
+        return _load(path, overrides)
+    except RecursionError:
+        raise UserError(
+            f"{path}, or a --set: nested too deeply, or an alias (*name) stands inside what its "
+            f"anchor (&name) names; write the value out"
+        ) from None
+
+
+def _load(path: pathlib.Path, overrides: Iterable[str]) -> Experiment:
     document, lines = _read_yaml(path)
     origins = {key: f"{path}, line {line}" for key, line in lines.items()}
     for override in overrides:
@@ -177,7 +187,7 @@ def _descend(inner: Any, key: str | int, override: str) -> Any:
 
 
 def _index(inner: list, key: str, override: str) -> int:
-    if key.isdigit() and int(key) < len(inner):
+    if key.isdecimal() and int(key) < len(inner):
         return int(key)
     raise UserError(
         f"--set {override}: '{key}' must be the number of one of {len(inner)} entries, from 0"
@@ -191,8 +201,22 @@ def _expand(value: Any, at: Path, origins: dict[Path, str]) -> Any:
     if isinstance(value, list):
         return [_expand(inner, (*at, index), origins) for index, inner in enumerate(value)]
     if isinstance(value, str):
+        if not _is_writable(value):
+            origin = _nearest_origin(at, origins, "experiment")
+            raise UserError(
+                f"{origin}: '{_dotted(at)}' is {value!r}, with a character that neither a text nor "
+                f"a path can hold; take it out"
+            )
         return _VARIABLE.sub(lambda match: _variable(match[1], at, origins), value)
     return value
+
+
+def _is_writable(text: str) -> bool:
+    """Whether a text holds no NUL and no half of a surrogate pair."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _variable(name: str, at: Path, origins: dict[Path, str]) -> str:
@@ -215,6 +239,10 @@ def _explain(detail: Any, origins: dict[Path, str], path: pathlib.Path) -> str:
         return f"{origin}: the key '{_dotted(place)}' is missing"
     message = detail["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
+    if detail["type"] == "model_type":
+        message = "expected a section of keys; give it some, or leave it out"
+    if detail["type"] == "string_pattern_mismatch":
+        message = "expected a letter or digit, and then also dots, dashes and underscores"
     if detail["type"] == "value_error":
         return f"{origin}: '{_dotted(place)}': {message}"
     return f"{origin}: '{_dotted(place)}' is {detail['input']!r}; {message}"

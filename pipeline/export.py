@@ -17,6 +17,7 @@ from pipeline.prepare.manifest import load_manifest
 from pipeline.train.checkpoints import best_fingerprint, latest_best, restore_best
 from pipeline.workspace import Workspace, fingerprint, published_folder, read_json, write_json
 from serving.export import ExportOptions, export_translation
+from serving.server.version_folders import versions_on_disk
 
 _ORIGIN = pathlib.Path("assets.extra", "seqloom.json")
 
@@ -36,6 +37,9 @@ def export(
 
     Returns:
         The version folder, `export/<model name>/<version>`.
+
+    Raises:
+        UserError: If nothing was trained yet, or the linter refuses the model.
     """
     load_manifest(workspace, experiment)
     latest_best(workspace)
@@ -73,10 +77,8 @@ def _export(
 
 
 def versions(base: pathlib.Path) -> list[int]:
-    """Versions of a servable, in ascending order."""
-    if not base.is_dir():
-        return []
-    return sorted(int(path.name) for path in base.iterdir() if path.name.isdecimal())
+    """Versions of a servable, in ascending order; none if there is no such folder."""
+    return sorted(versions_on_disk(base)) if base.is_dir() else []
 
 
 def is_exported(experiment: Experiment, workspace: Workspace) -> bool:
@@ -86,7 +88,7 @@ def is_exported(experiment: Experiment, workspace: Workspace) -> bool:
     if not known or not (base / str(known[-1]) / _ORIGIN).exists():
         return False
     before = read_json(base / str(known[-1]) / _ORIGIN, "Delete this version.")
-    return before["fingerprint"] == export_fingerprint(experiment, workspace)
+    return before.get("fingerprint") == export_fingerprint(experiment, workspace)
 
 
 def export_fingerprint(experiment: Experiment, workspace: Workspace) -> str:

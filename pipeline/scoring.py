@@ -1,5 +1,8 @@
 """Scores of translations against references: BLEU, chrF and TER by sacrebleu.
 
+BLEU is of Papineni et al. 2002, chrF of Popović 2015, TER of Snover et al. 2006, and sacrebleu of
+Post 2018.
+
 Every score comes with sacrebleu's signature, without which it cannot be compared with others.
 Nothing is ever downloaded: of sacrebleu's tokenizers only those that need no model are taken.
 """
@@ -62,7 +65,7 @@ class LengthBucket:
 
     @property
     def name(self) -> str:
-        """The lengths in words, such as `11–20` or `51+`."""
+        """The lengths as text, such as `11–20` or `51+`."""
         return f"{self.first}+" if self.last is None else f"{self.first}–{self.last}"
 
 

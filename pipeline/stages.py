@@ -10,6 +10,7 @@ from pipeline.experiment import Experiment
 from pipeline.export import export, is_exported, versions
 from pipeline.monitor.callbacks import build_callbacks
 from pipeline.prepare.manifest import load_manifest
+from pipeline.prepare.plan import list_splits
 from pipeline.prepare.run import prepare
 from pipeline.train.trainer import Trainer, TrainingOutcome
 from pipeline.workspace import Workspace, read_json
@@ -20,7 +21,8 @@ _REASONS = {
     "patience": "train.early_stopping.patience is used up",
     "callback": "a callback asked for it",
     "signal": "it was told to stop; run the same command to go on",
-    "already finished": "it had already ended; raise train.max_steps to go on",
+    "already finished": "it had already ended; raise the limit that ended it (train.max_steps, "
+    "train.max_epochs or train.early_stopping.patience) to go on",
 }
 
 
@@ -33,6 +35,9 @@ def train_stage(
         experiment: The experiment.
         workspace: With prepared data.
         console: Where progress goes.
+
+    Raises:
+        SystemExit: With status 1, if a signal ended the training.
     """
     load_manifest(workspace, experiment)  # Before a folder is made for a run that cannot be.
     with workspace.alone("train"):
@@ -41,11 +46,13 @@ def train_stage(
             workspace.logs, trainer.total_steps, trainer.step, console=console
         )
         outcome = trainer.run(callbacks)
-    console.print(
-        f"Training ended at step {outcome.step:,}: {_REASONS[outcome.reason]}. Best "
-        f"{experiment.train.best_metric} {outcome.best:.4g} at step {outcome.best_step:,}, in "
+    best = (
+        f"Best {experiment.train.best_metric} {outcome.best:.4g} at step {outcome.best_step:,}, in "
         f"{workspace.best}"
+        if outcome.best_step
+        else "There was no validation yet, and so no best model"
     )
+    console.print(f"Training ended at step {outcome.step:,}: {_REASONS[outcome.reason]}. {best}")
     if outcome.reason == "signal":
         raise SystemExit(1)
     return outcome
@@ -53,6 +60,8 @@ def train_stage(
 
 def run_stages(experiment: Experiment, workspace: Workspace, console: rich.console.Console) -> None:
     """Prepare, train, evaluate and export; a stage whose inputs have not changed is left out.
+
+    So is evaluating where the experiment has no test split.
 
     Args:
         experiment: The experiment.
@@ -64,7 +73,9 @@ def run_stages(experiment: Experiment, workspace: Workspace, console: rich.conso
     else:
         prepare(experiment, workspace, console)
     train_stage(experiment, workspace, console)
-    if _is_evaluated(experiment, workspace):
+    if "test" not in list_splits(experiment.data):
+        console.print("evaluate: left out, since neither data.test nor data.hold_out.test is given")
+    elif _is_evaluated(experiment, workspace):
         console.print(f"evaluate: up to date, {workspace.scores}")
     else:
         evaluate(experiment, workspace, console)
@@ -86,6 +97,9 @@ def serve_stage(
 
     Returns:
         The server's exit status.
+
+    Raises:
+        UserError: If nothing was exported yet, or the server cannot be started so.
     """
     from serving.server.engine import serve
     from serving.server.options import ServerOptions
@@ -124,4 +138,4 @@ def _is_evaluated(experiment: Experiment, workspace: Workspace) -> bool:
     if not report.exists():
         return False
     before = read_json(report, "Delete it and run `seqloom evaluate` again.")
-    return before["fingerprint"] == evaluation_fingerprint(experiment, workspace)
+    return before.get("fingerprint") == evaluation_fingerprint(experiment, workspace)

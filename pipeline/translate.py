@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from models.errors import UserError
 from serving import signatures
 from serving.client import Client, ServerFailure
+from serving.server.version_folders import latest, versions_on_disk
 from serving.translate import Translates, translate_stream
 
-_DEFAULT_SERVERS = {"grpc": "127.0.0.1:8500", "rest": "127.0.0.1:8501"}
+_THIS_MACHINE = "127.0.0.1"
 
 
 def translate_standard_input(
@@ -30,14 +31,21 @@ def translate_standard_input(
         model_name: Name the server knows the model by.
         batch_size: Sentences a request.
         timeout: Seconds a request may take.
+
+    Raises:
+        UserError: If there is no such server or model.
+        SystemExit: With status 1, if the server fails.
     """
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if stream is None:
+            raise UserError(f"standard {name} is closed; give it a file or a pipe")
     protocol = "rest" if rest else "grpc"
     with contextlib.ExitStack() as stack:
         translator: Translates
         if model is not None:
             translator = stack.enter_context(_local(model))
         else:
-            target = server or _DEFAULT_SERVERS[protocol]
+            target = server or _THIS_MACHINE
             translator = stack.enter_context(
                 Client(target, protocol, model_name, timeout, batch_size)
             )
@@ -53,6 +61,9 @@ class LocalModel:
 
     Args:
         folder: A version folder, or one that holds version folders; the newest is taken.
+
+    Raises:
+        UserError: If there is no model in it, or one that cannot be loaded.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -104,9 +115,8 @@ def _version_folder(folder: pathlib.Path) -> pathlib.Path:
         return folder
     models = [each for each in folder.iterdir() if each.is_dir()]
     for place in [folder, *(models if len(models) == 1 else [])]:
-        known = [each for each in place.iterdir() if each.name.isdecimal()]
-        if known:
-            return max(known, key=lambda each: int(each.name))
+        if newest := latest(versions_on_disk(place)):
+            return next(iter(newest.values()))
     raise UserError(
         f"--model {folder}: holds neither a saved_model.pb nor version folders; give the folder "
         f"that `seqloom export` told"

@@ -81,10 +81,10 @@ class Workspace:
             stage: The stage.
 
         Raises:
-            UserError: If another process is at it.
+            UserError: If another process is at it, or the folder cannot be written in.
         """
         folder = {"prepare": self.root, "train": self.train, "export": self.export}[stage]
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         claim = os.open(folder, os.O_RDONLY)
         try:
             _lock(
@@ -123,6 +123,26 @@ class Workspace:
     def counts(self, side: str) -> pathlib.Path:
         """Path of the unigram counts of a side: one line an id, `piece TAB count`."""
         return self.data / f"{side}.counts.tsv"
+
+
+def make_folder(folder: pathlib.Path) -> None:
+    """Make a folder, with those above it, that files can be written in.
+
+    Raises:
+        UserError: If that cannot be, told before the work whose outcome is to lie there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder}: cannot be made a folder ({error.strerror}); name another one in the key "
+            f"workspace"
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(
+            f"{folder}: cannot be written in; change its permissions, or name another folder in "
+            f"the key workspace"
+        )
 
 
 def _lock(descriptor: int, refusal: str) -> None:
@@ -167,23 +187,28 @@ def write_json(path: str | os.PathLike, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path: str | os.PathLike, remedy: str) -> Any:
-    """Read a JSON file that an earlier stage wrote.
+def read_json(path: str | os.PathLike, remedy: str) -> dict[str, Any]:
+    """Read a JSON object from a file that an earlier stage wrote.
 
     Args:
         path: The file.
         remedy: What the user should do when it is missing or torn.
 
     Raises:
-        UserError: If the file is missing or is not JSON.
+        UserError: If the file is missing, unreadable or no JSON object.
     """
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            value = json.load(file)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file. {remedy}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}). {remedy}") from None
     except ValueError as error:
         raise UserError(f"{path}: not valid JSON ({error}). {remedy}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: holds no JSON object. {remedy}")
+    return value
 
 
 @contextlib.contextmanager

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_TIMEOUT_SECONDS = 7 * 24 * 60 * 60  # What is far longer overflows in gRPC and sockets.
 _NAMES = {"grpc": "gRPC", "rest": "REST"}
 
 Answer = TypeVar("Answer")
@@ -80,9 +81,10 @@ class Client:
         Raises:
             UserError: If an argument cannot be right.
         """
-        if timeout <= 0 or batch_size < 1:
+        if not 0 < timeout <= _LONGEST_TIMEOUT_SECONDS or batch_size < 1:
             raise UserError(
-                f"timeout {timeout:g} and batch_size {batch_size}: both must be above 0"
+                f"timeout {timeout:g} and batch_size {batch_size}: both must be above 0, and the "
+                f"timeout at most {_LONGEST_TIMEOUT_SECONDS} s"
             )
         self._transport = connect(target, protocol, model_name)
         self._protocol = protocol

@@ -20,15 +20,30 @@ def connect(target: str, protocol: str, model_name: str) -> Transport:
         model_name: The model of every call.
 
     Raises:
-        UserError: If the target is no address, or not one for that protocol.
+        UserError: If the target is no address, or not one for that protocol, or the model's name
+            cannot be one.
     """
     if protocol not in TRANSPORTS:
         raise UserError(f"protocol {protocol!r}: must be one of {', '.join(TRANSPORTS)}")
+    if not model_name or not _is_unicode(model_name):
+        raise UserError(
+            f"model name {model_name!r}: must be UTF-8 and not empty. Give the name that the "
+            f"model was exported under"
+        )
     if "://" in target and protocol == "grpc":
         raise UserError(
             f"{target}: is a URL, and gRPC takes host:port. Give host:port, or ask by REST"
         )
     return TRANSPORTS[protocol](_with_port(target, protocol), model_name)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be sent; what the command line had in other bytes cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _with_port(target: str, protocol: str) -> str:
@@ -39,7 +54,7 @@ def _with_port(target: str, protocol: str) -> str:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if not host or " " in host or parts.username or parts.query:
+    if not host or not _is_unicode(host) or " " in host or parts.username or parts.query:
         raise UserError(f"{target!r}: not the address of a server. Give host:port, or host alone")
     if parts.scheme:
         return _checked_url(target, parts.scheme)

@@ -46,7 +46,7 @@ def beam_search(
     begin_id: int,
     end_id: int,
 ) -> Hypotheses:
-    """Beam search that shrinks as hypotheses finish.
+    """Beam search that shrinks as hypotheses finish (Sutskever et al. 2014, section 3.2).
 
     A finished hypothesis never grows and takes its place out of the beam, so a beam of one is
     the greedy search. A sentence ends when its beam is used up, or as soon as no hypothesis
@@ -60,6 +60,9 @@ def beam_search(
         options: Width, length penalty and number of results.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
+
+    Returns:
+        The `options.nbest` best hypotheses of each sentence.
     """
     beam = _first_beam(state, limits, options.width)
 
@@ -70,12 +73,10 @@ def beam_search(
         candidates = _continue(before, logits, limits, end_id)
         return _settle(before, candidates, after, limits, options)
 
-    shapes = tf.nest.map_structure(_shape_invariant, beam)
     end = tf.while_loop(
         lambda *fields: tf.reduce_any(_Beam(*fields).alive_scores > _IMPOSSIBLE),
         advance,
         list(beam),
-        shape_invariants=list(shapes),
     )
     return _ranked(_Beam(*end), options)
 
@@ -211,8 +212,3 @@ def _ranked(beam: _Beam, options: SearchOptions) -> Hypotheses:
         scores,
         ranked(beam.finished_log_probabilities),
     )
-
-
-def _shape_invariant(part: tf.Tensor) -> tf.TensorShape:
-    """Static shapes of the loop: only the number of rows and positions may be unknown."""
-    return part.shape

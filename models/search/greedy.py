@@ -40,6 +40,9 @@ def greedy_search(
         options: Length penalty of the score.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
+
+    Returns:
+        One hypothesis a sentence.
     """
     rows = tf.shape(limits.max_words)[0]
     positions = tf.reduce_max(tf.concat([limits.max_words, [0]], 0)) + 1

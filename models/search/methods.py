@@ -31,6 +31,9 @@ def search(
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
 
+    Returns:
+        The `options.nbest` best hypotheses of each sentence.
+
     Raises:
         UserError: If more translations are asked for than the search keeps.
     """

@@ -16,7 +16,7 @@ from pipeline.workspace import file_fingerprint
 
 BLOCK_LINES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_HEAD_BYTES = 1 << 16
+HEAD_BYTES = 1 << 16  # of a file, from which its encoding is guessed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _scan(path: str, file: BinaryIO) -> tuple[int, list[int]]:
     Raises:
         UserError: If there is no line, or most lines are not UTF-8.
     """
-    head = file.read(_HEAD_BYTES)
+    head = file.read(HEAD_BYTES)
     start = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
     file.seek(start)
     lines, offsets, broken = 0, [start], []

@@ -43,7 +43,7 @@ def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
 
     Raises:
         UserError: If there is no manifest, or the records were prepared from other files or
-            settings, or one of the files it lists is missing or cut short.
+            settings, or one of the files it lists is missing, cut short or changed.
     """
     manifest = read_json(workspace.manifest, _REMEDY)
     recorded = {
@@ -54,6 +54,7 @@ def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
     wanted = _parts(experiment, _file_hashes(experiment, recorded))
     _check_parts(workspace, wanted, manifest.get("fingerprints", {}))
     _check_shards(workspace, manifest)
+    _check_vocabularies(workspace, manifest)
     return manifest
 
 
@@ -74,6 +75,19 @@ def _check_shards(workspace: Workspace, manifest: dict) -> None:
             if size != shard["bytes"]:
                 found = "is missing" if size is None else f"has {size} bytes"
                 raise UserError(f"{path} {found}; expected {shard['bytes']} bytes. {_REMEDY}")
+
+
+def _check_vocabularies(workspace: Workspace, manifest: dict) -> None:
+    vocabularies = manifest["vocabularies"]
+    for name, facts in vocabularies.items():
+        path = workspace.vocabulary(name)
+        if not path.is_file() or file_fingerprint(path) != facts["hash"]:
+            raise UserError(f"{path} is missing or not as it was prepared. {_REMEDY}")
+    for side in SIDES:
+        path, facts = workspace.counts(side), vocabularies.get(side) or vocabularies["shared"]
+        lines = path.read_bytes().count(b"\n") if path.is_file() else 0
+        if lines != facts["size"]:
+            raise UserError(f"{path} has {lines} lines; expected {facts['size']}. {_REMEDY}")
 
 
 def _parts(experiment: Experiment, file_hashes: list[str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What happened to the pairs: small pieces that workers fill and the runner adds up."""
 
+import bisect
 import collections
 import dataclasses
 import functools
@@ -139,8 +140,8 @@ class Report:
         """Note that a pair was dropped."""
         drops = self.tallies[input_index, split].dropped[reason]
         drops.pairs += 1
-        if len(drops.first_lines) < FIRST_LINES:
-            drops.first_lines.append(line)
+        bisect.insort(drops.first_lines, line)
+        del drops.first_lines[FIRST_LINES:]
 
     def add(self, other: "Report") -> "Report":
         """Add another part's report to this one."""

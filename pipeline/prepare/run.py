@@ -1,7 +1,6 @@
 """The whole stage: from corpus files to a published data folder."""
 
 import dataclasses
-import pathlib
 import shutil
 import time
 
@@ -11,6 +10,7 @@ from models.errors import UserError
 from pipeline.experiment import DataSection, Experiment
 from pipeline.experiment_file import record_experiment
 from pipeline.prepare.encodings import advice
+from pipeline.prepare.inspection import HEAD_BYTES
 from pipeline.prepare.job import Job, make_job
 from pipeline.prepare.manifest import make_manifest
 from pipeline.prepare.milestones import READING
@@ -20,6 +20,7 @@ from pipeline.prepare.progress import Progress
 from pipeline.prepare.reasons import DESCRIPTIONS, INVALID_UTF8
 from pipeline.prepare.report import Report
 from pipeline.prepare.runner import PipelineRun
+from pipeline.prepare.selection import TRAIN
 from pipeline.prepare.summary import show_summary
 from pipeline.prepare.vocabularies import SIDES, Tokenizer, vocabulary_names, write_counts
 from pipeline.workspace import Workspace, published_folder, write_json
@@ -131,6 +132,11 @@ def check_report(data: DataSection, inputs: list[Input], report: Report) -> None
     """
     for split in list_splits(data):
         tally = report.split_tally(split)
+        if not tally.pairs_in and split == TRAIN:
+            raise UserError(
+                "data.hold_out: its shares leave no pair for train; lower them, or name more "
+                "inputs in data.train"
+            )
         if not tally.pairs_in:
             raise UserError(
                 f"data.hold_out.{split}: a share of {getattr(data.hold_out, split)} leaves no "
@@ -156,8 +162,8 @@ def _losses(split: str, inputs: list[Input], report: Report) -> list[str]:
 
 def _advice(inspected: Input) -> str:
     facts = inspected.files[0]
-    head = pathlib.Path(facts.text_path).read_bytes()[: 1 << 16]
-    return f". {advice(facts.path, head)}"
+    with open(facts.text_path, "rb") as file:
+        return f". {advice(facts.path, file.read(HEAD_BYTES))}"
 
 
 def _write_all_counts(job: Job, report: Report) -> None:

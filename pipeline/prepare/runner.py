@@ -166,11 +166,19 @@ def _make_options(cluster: ClusterSection) -> PipelineOptions:
         with contextlib.redirect_stderr(io.StringIO()) as complaint:
             # The experiment's own flags come last, so that they win.
             options = PipelineOptions(flags + cluster.beam_options)
-            options.get_all_options()  # Beam reads them only now.
-            return options
+            known = options.get_all_options()  # Beam reads them only now.
+            every = options.get_all_options(retain_unknown_options=True)
     except (SystemExit, ValueError):
         said = complaint.getvalue().strip().rpartition("\n")[2]
         raise UserError(f"cluster.beam_options: {cluster.beam_options}: {said}") from None
+    unknown = sorted(set(every) - set(known))
+    # Runners elsewhere have options that Beam learns of only from them.
+    if unknown and cluster.runner in _LOCAL_RUNNERS:
+        raise UserError(
+            f"cluster.beam_options: {cluster.runner} has no option --{unknown[0]}; correct it, or "
+            f"leave it out"
+        )
+    return options
 
 
 def _counters(result: PipelineResult) -> dict[str, int]:

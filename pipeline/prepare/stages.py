@@ -1,7 +1,6 @@
 """The steps of the Beam pipeline, each a DoFn over thousands of pairs at a time."""
 
 import collections
-import hashlib
 from collections.abc import Iterable, Iterator
 
 from models.errors import UserError
@@ -30,6 +29,7 @@ from pipeline.prepare.vocabularies import (
     train_vocabulary,
     vocabulary_names,
 )
+from pipeline.workspace import file_fingerprint
 
 REPORT = "report"
 COUNTERS = "prepare"
@@ -145,10 +145,11 @@ class TrainVocabulary(Step):
         if not sentences:
             return  # Nothing is left of the split; the command says why.
         model = train_vocabulary(sentences, self.job.vocabulary, name)
-        (self.job.folder / f"{name}.spm").write_bytes(model)
+        path = self.job.folder / f"{name}.spm"
+        path.write_bytes(model)
         report.vocabularies[name] = VocabularyFacts(
             size=Tokenizer(model).size,
-            hash=hashlib.sha256(model).hexdigest()[:16],
+            hash=file_fingerprint(path),
             sentences=len(sentences),
         )
         yield name, model

@@ -1,4 +1,8 @@
-"""SentencePiece vocabularies: the sample, the training, the tokenizer, the counts."""
+"""SentencePiece vocabularies: the sample, the training, the tokenizer, the counts.
+
+SentencePiece is of Kudo & Richardson 2018, its unigram model of Kudo 2018, and byte-pair encoding
+of Sennrich et al. 2016.
+"""
 
 import heapq
 import io

@@ -1,1 +1,1 @@
-"""Training: one trainer for one process or many."""
+"""Training: the trainer and what it is made of."""

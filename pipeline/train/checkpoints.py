@@ -123,7 +123,9 @@ def restore_best(workspace: Workspace, model: SequenceModel) -> int:
     try:
         manager.checkpoint.restore(path).assert_consumed()
     except _UNREADABLE as error:
-        reason = str(error).splitlines()[0]
+        # TensorFlow lists variables' values where the checkpoint lacks or has others.
+        listed = isinstance(error, AssertionError)
+        reason = "it holds other variables" if listed else str(error).splitlines()[0]
         raise UserError(
             f"{path}: does not fit the experiment's model ({reason}); use the experiment it was "
             f"trained with, {workspace.experiment}"

@@ -10,7 +10,7 @@ Gradients = Sequence[tf.Tensor]
 
 
 def clip_gradients(gradients: Gradients, options: ClipOptions) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Clip the summed gradients of all replicas.
+    """Clip the summed gradients of all replicas (by norm: Pascanu et al. 2013, section 3.2).
 
     Args:
         gradients: Dense gradients.

@@ -12,10 +12,11 @@ from pipeline.experiment import ScheduleOptions
 class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A linear rise to the peak, then a decay.
 
-    The decays, with t the step and p the peak: `constant` p; `exponential`
-    `p · decay_rate^((t - start) / decay_steps)`; `cosine` half a cosine from p to the minimum
-    over `decay_steps`; `inverse_sqrt` `p · sqrt(w / t)`, w the warm-up or 1 without one
-    (Vaswani et al. 2017, section 5.3).
+    The decays, with p the peak and t the step, from 1 in the last of them: `constant` p;
+    `exponential` `p · decay_rate^((t - start) / decay_steps)`; `cosine` half a cosine from p to
+    the minimum over `decay_steps` (Loshchilov & Hutter 2017, section 3); `inverse_sqrt`
+    `p · sqrt(w / t)`, w the warm-up or 1 without one (Vaswani et al. 2017, section 5.3). The
+    start is `decay_start`, or the end of the warm-up if that comes later.
 
     Args:
         peak: Highest learning rate.

@@ -1,4 +1,8 @@
-"""One training step and one validation step, on one replica or many."""
+"""One training step and one validation step.
+
+They are written as a replica's share of a step, summed over replicas; the trainer runs one
+replica.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The trainer: one loop for one process or many, driving ordinary Keras callbacks."""
+"""The trainer: one loop, driving ordinary Keras callbacks."""
 
 import contextlib
 import dataclasses
@@ -62,14 +62,16 @@ class Trainer:
     Args:
         experiment: The experiment.
         workspace: Its workspace, with prepared data.
-        strategy: Distributes the steps; TensorFlow's current one if None.
+
+    Raises:
+        UserError: If the data are not the experiment's, there is no valid split, or the workspace
+            holds a run of other settings.
     """
 
     def __init__(
         self,
         experiment: Experiment,
         workspace: Workspace,
-        strategy: tf.distribute.Strategy | None = None,
     ):
         manifest = load_manifest(workspace, experiment)
         if not workspace.shards("valid"):
@@ -83,7 +85,7 @@ class Trainer:
         self._experiment = experiment
         self._options: TrainSection = experiment.train
         self._workspace = workspace
-        self._strategy = strategy or tf.distribute.get_strategy()
+        self._strategy = tf.distribute.get_strategy()
         self._vocabularies: Vocabularies = load_vocabularies(experiment, workspace)
         with self._strategy.scope():
             self._build()
@@ -121,8 +123,12 @@ class Trainer:
             callbacks: Keras callbacks. Batch hooks come with the number of steps done and,
                 every `log_every` steps, with logs; `on_test_end` with a validation's logs. The
                 monitor's callbacks are given sample translations too.
+
+        Raises:
+            UserError: If the loss is not finite.
         """
-        if self._finished():
+        # A run that was stopped by a signal at its last step has yet to be validated.
+        if self._finished() and int(self.progress.validated_at) == self.step:
             return self._outcome("already finished")
         self._callbacks = keras.callbacks.CallbackList(
             list(callbacks), model=self.model, epochs=self._options.max_epochs or 1
@@ -220,8 +226,8 @@ class Trainer:
         if not math.isfinite(logs["loss"]) and self._options.precision != "mixed_float16":
             raise UserError(
                 f"step {int(self.progress.step)}: the loss is {logs['loss']}; lower "
-                f"train.learning_rate or train.clip.threshold and run again: training goes on "
-                f"from the last checkpoint"
+                f"train.learning_rate or train.clip.threshold and start anew: take another "
+                f"workspace, or delete {self._workspace.train}"
             )
         return logs
 

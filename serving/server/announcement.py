@@ -6,6 +6,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 
+from models.errors import UserError
 from serving.server.options import Addresses, ServerOptions
 
 # A program that starts the server reads the ports from the line that begins so.
@@ -29,9 +30,18 @@ def announce(options: ServerOptions, addresses: Addresses) -> None:
     Args:
         options: Say what is served, and how to tell it.
         addresses: Where the server listens.
+
+    Raises:
+        UserError: If the address file cannot be written.
     """
     if options.address_file:
-        _write_whole(options.address_file, _record(options, addresses) + "\n")
+        try:
+            _write_whole(options.address_file, _record(options, addresses) + "\n")
+        except OSError as error:
+            raise UserError(
+                f"address file {options.address_file}: cannot be written ({error.strerror}); name "
+                f"a file in a folder that can be written to"
+            ) from None
     if options.announce:
         options.announce(addresses)
     else:
@@ -62,5 +72,9 @@ def _write_whole(path: pathlib.Path, text: str) -> None:
     """Write beside the place and rename, so that a reader never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        with contextlib.suppress(OSError):  # Of which the write has told already.
+            beside.unlink(missing_ok=True)

@@ -70,6 +70,9 @@ def arguments(options: ServerOptions) -> list[str]:
         f"--file_system_poll_wait_seconds={poll}",
         f"--rest_api_timeout_in_ms={options.rest_api_timeout_in_ms}",
         f"--max_num_load_retries={options.max_num_load_retries}",
+        # Of these too, 0 lets TensorFlow choose.
+        f"--tensorflow_intra_op_parallelism={options.intra_op_threads}",
+        f"--tensorflow_inter_op_parallelism={options.inter_op_threads}",
     ]
 
 

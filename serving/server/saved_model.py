@@ -107,7 +107,8 @@ class SavedModelSession:
         except Exception as error:
             # Loading runs through much of TensorFlow, and a damaged file can fail anywhere in it.
             raise ServingError(
-                grpc.StatusCode.UNKNOWN, f"{path}: {type(error).__name__}: {error}"
+                grpc.StatusCode.UNKNOWN,
+                f"{path}: cannot be loaded ({type(error).__name__}: {error}); export it again",
             ) from error
 
     def _handles(self) -> dict[str, object]:

@@ -12,9 +12,7 @@ from serving.server.predict import DEFAULT_SIGNATURE, predict
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError, from_tensorflow, invalid_argument
 from serving.server.tensors import to_array
-
-RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
-MAX_RECORDS = 1000
+from serving.warmup import MOST_REQUESTS, warmup_path
 
 
 def warm_up(session: SavedModelSession, path: pathlib.Path) -> int:
@@ -29,16 +27,16 @@ def warm_up(session: SavedModelSession, path: pathlib.Path) -> int:
 
     Raises:
         ServingError: If a record cannot be read or answered, or there are more than
-            `MAX_RECORDS`. The version must then not be served.
+            `MOST_REQUESTS`. The version must then not be served.
     """
-    records = path / RECORDS
+    records = warmup_path(path)
     if not records.exists():
         return 0
     number = 0
     for number, record in enumerate(_records(records), start=1):
-        if number > MAX_RECORDS:
+        if number > MOST_REQUESTS:
             raise invalid_argument(
-                f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {records}"
+                f"Number of warmup records exceeds the maximum ({MOST_REQUESTS}) at {records}"
             )
         _replay(session, record, records)
     return number

@@ -82,6 +82,34 @@ def test_signalled_training_saves_and_says_how_to_go_on(tiny):
     assert b"Traceback" not in errors
 
 
+def test_terminated_preparing_clears_up(tiny):
+    (tiny.parent / "many.tsv").write_text("sun moon\tstar sky\n" * 1_000_000)
+    changes = [f"workspace={tiny.parent}/fresh", f"data.train.0.path={tiny.parent}/many.tsv"]
+    arguments = command("prepare", str(tiny), *(f"--set={change}" for change in changes))
+    process = subprocess.Popen(arguments, cwd=ROOT, env=environment(), stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (tiny.parent / "fresh/.data.partial").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert errors == b""
+    assert list((tiny.parent / "fresh").iterdir()) == []
+
+
+def test_a_fault_of_the_disk_says_where_to_look(tiny):
+    with open("/dev/full", "wb") as full:
+        outcome = subprocess.run(
+            command("show", str(tiny)),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env=environment(),
+        )
+    assert outcome.returncode == 1
+    assert b"the space left on the disk" in outcome.stderr
+
+
 def test_run_leaves_out_what_is_up_to_date(trained):
     first = seqloom("run", str(trained)).stdout.decode()
     assert "prepare: up to date" in first and "already ended" in first

@@ -14,6 +14,7 @@ from pipeline.workspace import (
     Workspace,
     file_fingerprint,
     fingerprint,
+    make_folder,
     published_folder,
     read_json,
     write_json,
@@ -138,3 +139,28 @@ def test_a_stage_is_claimed_until_its_process_ends(tmp_path):
         except UserError:
             time.sleep(0.05)
     raise AssertionError("the claim outlived its process")
+
+
+def test_a_folder_that_cannot_be_is_told(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        with pytest.raises(UserError, match="cannot be made a folder .*the key workspace"):
+            make_folder(place)
+    with pytest.raises(UserError, match="cannot be made a folder"):
+        with Workspace(tmp_path / "file").alone("train"):
+            pass
+    monkeypatch.setattr(os, "access", lambda *_: False)  # The superuser may write anywhere.
+    with pytest.raises(UserError, match="cannot be written in"):
+        make_folder(tmp_path)
+
+
+def test_json_below_a_file_is_told(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="cannot be read .*do this"):
+        read_json(tmp_path / "file" / "manifest.json", "do this")
+
+
+def test_json_that_is_no_object_is_told(tmp_path):
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(UserError, match="holds no JSON object. do this"):
+        read_json(tmp_path / "manifest.json", "do this")

@@ -249,10 +249,20 @@ def test_targets_get_the_usual_port(target, protocol, expected):
         assert client._transport.address == expected
 
 
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"batch_size": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"batch_size": 0}],
+)
 def test_options_that_cannot_be_right(options):
     with pytest.raises(UserError, match="must be above 0"):
         Client("localhost", **options)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "rest"])
+@pytest.mark.parametrize("name", ["", "\udcff"])
+def test_model_names_that_cannot_be_right(protocol, name):
+    with pytest.raises(UserError, match="model name .*must be UTF-8 and not empty"):
+        Client("localhost", protocol, name)
 
 
 class Grpc:

@@ -90,6 +90,12 @@ def test_what_is_missing_cut_or_torn_is_refused(corpus, make_experiment, run):
     experiment = make_experiment([corpus])
     workspace, manifest, _ = run(experiment)
     shard = workspace.data / manifest["splits"]["train"]["shards"][0]["file"]
+    for torn in (workspace.counts("target"), workspace.vocabulary("source")):
+        torn_bytes = torn.read_bytes()
+        torn.write_bytes(torn_bytes[: len(torn_bytes) // 2])
+        with pytest.raises(UserError, match=f"{torn.name} .*Run `seqloom prepare` again"):
+            load_manifest(workspace, experiment)
+        torn.write_bytes(torn_bytes)
     shard.write_bytes(shard.read_bytes()[:-1])
     with pytest.raises(UserError, match=f"{shard.name} has .* bytes; expected"):
         load_manifest(workspace, experiment)

@@ -50,6 +50,14 @@ def test_first_lines_are_few():
     )
 
 
+def test_first_lines_are_the_first_in_whatever_order_they_come():
+    report = Report()
+    for line in (40, 7, 99, 3, 58, 21, 2, 75):
+        report.drop(0, "train", "duplicate", line)
+    drops = report.tallies[0, "train"].dropped["duplicate"]
+    assert (drops.pairs, drops.first_lines) == (8, [2, 3, 7, 21, 40])
+
+
 def test_counters_are_the_tallies_of_all_inputs():
     report = Report()
     for index in (0, 1):

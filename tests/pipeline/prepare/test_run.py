@@ -247,6 +247,11 @@ def test_a_share_too_small_to_hold_out_a_pair_is_refused(corpus, make_experiment
         run(make_experiment([corpus], data={"hold_out": {"test": 1e-6}}))
 
 
+def test_shares_that_leave_no_pair_for_training_are_refused(corpus, make_experiment, run):
+    with pytest.raises(UserError, match="data.hold_out: its shares leave no pair for train"):
+        run(make_experiment([corpus], data={"hold_out": {"test": 0.9999999}}))
+
+
 @pytest.mark.parametrize("cluster", [CLUSTERS["in_memory"], CLUSTERS["two processes"]])
 def test_a_mistake_found_by_a_worker_arrives_as_one_message(
     corpus, make_experiment, run, tmp_path, capfd, cluster

@@ -122,6 +122,11 @@ def test_an_option_that_beam_cannot_read_is_told_to_the_user(make_run, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_an_option_that_the_local_runner_does_not_know_is_refused(make_run):
+    with pytest.raises(UserError, match="FnApiRunner has no option --jobname"):
+        make_run(beam_options=["--job_name=mine", "--jobname=mine"])
+
+
 def test_the_experiment_s_own_flags_win(make_run):
     run = make_run(
         running_mode="in_memory", beam_options=["--job_name=mine", "--direct_num_workers=3"]

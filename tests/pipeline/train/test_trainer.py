@@ -119,6 +119,22 @@ def test_finished_run_goes_on_when_the_limit_is_raised(trained):
     assert (outcome.step, outcome.reason, recorder.steps) == (26, "steps", 2)
 
 
+def test_run_stopped_at_its_last_step_is_validated_by_the_next(tiny):
+    run = trainer(tiny, "train.max_steps=5")
+
+    class Signal(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 5:
+                run.stop("signal")
+
+    assert run.run([Signal()]).reason == "signal"
+    recorder = Recorder()
+    outcome = trainer(tiny, "train.max_steps=5").run([recorder])
+    assert (outcome.reason, outcome.best_step, recorder.steps) == ("steps", 5, 0)
+    assert list(recorder.validation) == [5]
+    assert trainer(tiny, "train.max_steps=5").run().reason == "already finished"
+
+
 def test_other_model_is_refused(trained):
     with pytest.raises(UserError, match="begun with other settings of model"):
         trainer(trained, "model.cell=gru")

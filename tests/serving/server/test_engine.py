@@ -84,6 +84,8 @@ def test_the_program_takes_the_place_of_this_process(program, tmp_path):
         "--file_system_poll_wait_seconds=1",
         "--rest_api_timeout_in_ms=30000",
         "--max_num_load_retries=0",
+        "--tensorflow_intra_op_parallelism=0",
+        "--tensorflow_inter_op_parallelism=0",
     ]
     assert "listens on every address" in done.stderr
     assert not [line for line in done.stderr.splitlines() if line.endswith("| tensorflow")]

@@ -41,6 +41,15 @@ def test_one_port_for_both(base_path):
         Server(options(base_path, port=8500, rest_api_port=8500))
 
 
+def test_an_address_file_that_cannot_be_written(base_path, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "folder", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match=f"address file {place}: cannot be written"):
+            serve(options(base_path, address_file=place))
+    assert not list(tmp_path.glob("**/*.partial"))
+
+
 @pytest.mark.parametrize(("flag", "api"), [("port", "gRPC"), ("rest_api_port", "REST")])
 def test_a_port_in_use_is_told_before_the_load(base_path, flag, api):
     with socket.create_server(("127.0.0.1", 0)) as taken:

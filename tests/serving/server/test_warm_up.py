@@ -10,7 +10,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from serving.server import warmup
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
-from serving.warmup import write_warmup
+from serving.warmup import warmup_path, write_warmup
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def session(folder):
 
 
 def write(folder, records):
-    (folder / warmup.RECORDS).parent.mkdir(exist_ok=True)
-    with tf.io.TFRecordWriter(str(folder / warmup.RECORDS)) as writer:
+    warmup_path(folder).parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(warmup_path(folder))) as writer:
         for record in records:
             writer.write(record)
 
@@ -85,6 +85,6 @@ def test_a_bad_record_fails_the_load(folder, session, records, message):
 
 def test_a_file_that_holds_no_records_fails_the_load(folder, session):
     write(folder, [])
-    (folder / warmup.RECORDS).write_bytes(b"this is no TFRecord file at all")
+    warmup_path(folder).write_bytes(b"this is no TFRecord file at all")
     with pytest.raises(ServingError, match="Please verify your warmup data is in TFRecord format"):
         warmup.warm_up(session, folder)

@@ -1,0 +1,61 @@
+"""Which stages `run` goes through, and what they say at their end."""
+
+import math
+
+import pytest
+
+from pipeline import stages
+from pipeline.experiment_file import load_experiment, workspace_of
+from pipeline.train.trainer import TrainingOutcome
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """Names of the stages that were run; none of them does any work."""
+    names = []
+    for name in ("prepare", "train_stage", "evaluate", "export"):
+        monkeypatch.setattr(stages, name, lambda *_, name=name: names.append(name))
+    monkeypatch.setattr(stages, "is_exported", lambda *_: False)
+    return names
+
+
+def test_run_goes_through_all_stages_that_are_not_up_to_date(tiny, console, called):
+    experiment = load_experiment(tiny)
+    stages.run_stages(experiment, workspace_of(experiment), console)
+    assert called == ["train_stage", "evaluate", "export"]
+    assert "prepare: up to date" in console.file.getvalue()
+
+
+def test_run_does_not_evaluate_without_a_test_split(tiny, console, called):
+    experiment = load_experiment(tiny, ["data.test=[]"])
+    stages.run_stages(experiment, workspace_of(experiment), console)
+    assert called == ["prepare", "train_stage", "export"]
+    assert "evaluate: left out" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (TrainingOutcome(7, math.nan, 0, "signal"), "no best model"),
+        (TrainingOutcome(24, 31.25, 12, "steps"), "Best bleu 31.25 at step 12"),
+    ],
+)
+def test_training_says_how_it_ended(tiny, console, monkeypatch, outcome, expected):
+    class Ended:
+        total_steps, step = 24, 0
+
+        def __init__(self, *_):
+            pass
+
+        def run(self, callbacks):
+            return outcome
+
+    monkeypatch.setattr(stages, "Trainer", Ended)
+    monkeypatch.setattr(stages, "load_manifest", lambda *_: None)
+    experiment = load_experiment(tiny)
+    if outcome.reason == "signal":
+        with pytest.raises(SystemExit):
+            stages.train_stage(experiment, workspace_of(experiment), console)
+    else:
+        stages.train_stage(experiment, workspace_of(experiment), console)
+    assert expected in console.file.getvalue()
