@@ -100,6 +100,7 @@ class Trainer:
             experiment.search.batch_size,
         )
         self._stop_reason: str | None = None
+        self._epoch_logs: dict[str, float] = {}
         self._checkpoints.restore()
 
     @property
@@ -121,7 +122,8 @@ class Trainer:
 
         Args:
             callbacks: Keras callbacks. Batch hooks come with the number of steps done and,
-                every `log_every` steps, with logs; `on_test_end` with a validation's logs. The
+                every `log_every` steps, with logs; `on_test_end` with a validation's logs;
+                `on_epoch_end` with the latest of both, the validation's as `val_...`. The
                 monitor's callbacks are given sample translations too.
 
         Raises:
@@ -190,7 +192,7 @@ class Trainer:
             self._run_step(batch)
             if self._finished():
                 return
-        self._callbacks.on_epoch_end(epoch, {})
+        self._callbacks.on_epoch_end(epoch, dict(self._epoch_logs))
         self.progress.epoch.assign_add(1)
         self.progress.batch.assign(0)
 
@@ -223,6 +225,7 @@ class Trainer:
         self._window.clear()
         rate = self.model.optimizer.learning_rate
         logs["learning_rate"] = float(rate)
+        self._epoch_logs.update(logs)
         if not math.isfinite(logs["loss"]) and self._options.precision != "mixed_float16":
             raise UserError(
                 f"step {int(self.progress.step)}: the loss is {logs['loss']}; lower "
@@ -251,6 +254,7 @@ class Trainer:
         self._show_samples(step, ids, sources, references, hypotheses)
         self._keep_if_best(step, logs[self._options.best_metric])
         self.progress.validated_at.assign(step)
+        self._epoch_logs.update({f"val_{name}": value for name, value in logs.items()})
         self._callbacks.on_test_end(logs)
 
     def _show_samples(
@@ -276,16 +280,18 @@ class Trainer:
         show_samples(self._callbacks.callbacks, step, samples)
 
     def _keep_if_best(self, step: int, value: float) -> None:
-        """Save a model that gains enough; count those that do not."""
+        """Save the best model so far; count the validations that did not gain enough."""
         best = float(self.progress.best)
         gain = best - value if self._options.best_metric in _LOWER_IS_BETTER else value - best
-        if math.isnan(best) or gain > self._options.early_stopping.minimum_gain:
-            self.progress.best.assign(value)
-            self.progress.best_step.assign(step)
+        first = math.isnan(best)
+        if first or gain > self._options.early_stopping.minimum_gain:
             self.progress.without_gain.assign(0)
-            self._checkpoints.save_best()
         else:
             self.progress.without_gain.assign_add(1)
+        if first or gain > 0:
+            self.progress.best.assign(value)
+            self.progress.best_step.assign(step)
+            self._checkpoints.save_best()
 
     def _finished(self) -> str | None:
         """Why the run is over, or None."""

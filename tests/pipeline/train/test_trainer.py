@@ -152,6 +152,20 @@ def test_epochs_and_callbacks_end_a_run(tiny):
     assert (stopped.step, stopped.reason) == (outcome.step + 2, "callback")
 
 
+def test_keras_own_callbacks_work(tiny):
+    log = tiny.parent / "log.csv"
+    callbacks = [
+        keras.callbacks.CSVLogger(str(log)),
+        keras.callbacks.EarlyStopping("val_loss", mode="min", patience=0, min_delta=1000.0),
+    ]
+    outcome = trainer(tiny, "train.max_steps=1000", "train.validate_every=4").run(callbacks)
+    # The first epoch sets the mark, the second does not better it by that much.
+    assert outcome.reason == "callback"
+    header, *rows = log.read_text().splitlines()
+    assert {"epoch", "loss", "accuracy", "val_loss", "val_bleu"} <= set(header.split(","))
+    assert len(rows) == 2
+
+
 def test_patience_ends_a_run(tiny):
     outcome = trainer(
         tiny,
@@ -160,7 +174,22 @@ def test_patience_ends_a_run(tiny):
         "train.early_stopping={patience: 2, minimum_gain: 1000}",
     ).run()
     assert (outcome.step, outcome.reason) == (6, "patience")
-    assert outcome.best_step == 2
+
+
+def test_the_best_is_kept_however_small_its_gain(tiny):
+    run = trainer(tiny)
+    for step, value in enumerate([1.0, 1.01, 1.005, 1.02], 1):
+        run._keep_if_best(step, value)
+    assert float(run.progress.best) == 1.02 and int(run.progress.best_step) == 4
+    assert int(run.progress.without_gain) == 0
+
+
+def test_a_small_gain_does_not_reset_patience(tiny):
+    run = trainer(tiny, "train.early_stopping.minimum_gain=0.1")
+    for step, value in enumerate([1.0, 1.01, 1.02], 1):
+        run._keep_if_best(step, value)
+    assert int(run.progress.best_step) == 3
+    assert int(run.progress.without_gain) == 2
 
 
 def test_best_checkpoint_is_that_of_the_best_step(tiny):
