@@ -96,7 +96,7 @@ def test_a_size_below_the_characters_names_the_field_and_the_least():
     with pytest.raises(UserError, match=r"vocabulary.target_size: .* 10 pieces .* need (\d+)"):
         train_vocabulary(SENTENCES, options(target_size=10), "target")
     with pytest.raises(UserError, match=r"vocabulary.source_size: "):
-        train_vocabulary(SENTENCES, options(source_size=1), "shared")
+        train_vocabulary(SENTENCES, options(source_size=5), "shared")
 
 
 def test_sentences_without_text_are_told_to_the_user():
