@@ -15,8 +15,11 @@ REQUIREMENTS = [
     "tensorflow-serving-api==2.21.0",  # messages of TF Serving
     "apache-beam==2.77.0",
     "google-crc32c==1.9.0",  # checksums of TFRecords in C; without it Beam cannot write them
-    "sentencepiece==0.2.3",  # trains vocabularies and tokenises in Beam workers, without TF
+    # Trains vocabularies and tokenises in Beam workers, without TF. Later versions break ties
+    # between equally likely pieces otherwise than TensorFlow Text 2.21 does in the graph.
+    "sentencepiece==0.2.1",
     "sacrebleu==2.6.0",  # BLEU, chrF, TER with signatures
+    "scikit-learn==1.9.1",  # F1 and confusions of labels and tags in `evaluate`
     "numpy==2.4.6",
     "protobuf>=6.31,<7",  # Beam's bound; TF 2.21 needs 6.31
     "grpcio>=1.80,<2",

@@ -57,7 +57,7 @@ def grpc_caller(address: str) -> Callable[[], None]:
     predict = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
     request = wire.PredictRequest()
     request.model_spec.name = "translation"
-    wire.write_strings([TEXT], request.inputs["text"])
+    wire.write_column([TEXT], request.inputs["text"])
     packed = request.SerializeToString()
     return lambda: predict(packed, timeout=60)
 

@@ -25,12 +25,11 @@ import tensorflow as tf
 import typer
 
 from models import keras_recurrent
-from pipeline.assembly import build_model, load_vocabularies
 from pipeline.batch_plan import BatchOptions
-from pipeline.batches import training_batches
 from pipeline.experiment import Experiment
 from pipeline.experiment_file import workspace_of
 from pipeline.prepare.run import prepare
+from pipeline.tasks.members import make_task
 from pipeline.train.steps import Steps
 from pipeline.train.trainer import make_optimizer
 
@@ -86,13 +85,14 @@ class _Run:
         keras.config.set_dtype_policy(options.precision)
         self._choose(fast)
         self._fast = fast
-        self._model = build_model(experiment, load_vocabularies(experiment, workspace))
+        task = make_task(experiment, workspace)
+        self._model = task.build_model()
         optimizer = make_optimizer(options)
         optimizer.build(self._model.trainable_variables)
         strategy = tf.distribute.get_strategy()
         self._steps = Steps(self._model, optimizer, options.clip, 1, strategy)
         cut = BatchOptions(options.batch_tokens, options.shuffle_pool)
-        self._batches = iter(training_batches(workspace.shards("train"), cut, 1, 0))
+        self._batches = iter(task.training_batches(workspace.shards("train"), cut, 0))
         self._done = 0
 
     def tokens_per_second(self, steps: int) -> float:

@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from models.attention import AttentionMemory, make_attention
+from models.attention.contract import AttentionMemory, Draw
+from models.attention.kinds import make_attention
 from models.bridges import BRIDGES
+from models.cells.states import StackState
+from models.embedding import Embedding
 from models.encoders import EncoderOutput
 from models.initializers import uniform
-from models.recurrent import RecurrentStack, StackState
+from models.recurrent import RecurrentStack, StackMasks
 
 
 class DecoderState(NamedTuple):
@@ -18,6 +21,7 @@ class DecoderState(NamedTuple):
 
     recurrent: StackState  # [B, K, H] a layer and part, compute dtype
     attentional: tf.Tensor  # [B, K, H], or [B, K, 0] where nothing is fed back
+    place: tf.Tensor  # [B, K], int32: words read before
 
 
 class DecoderStep(NamedTuple):
@@ -25,7 +29,16 @@ class DecoderStep(NamedTuple):
 
     features: tf.Tensor  # [B, K, H], compute dtype: what the vocabulary is projected from
     weights: tf.Tensor  # [B, K, S], float32: the attention
+    draw: Draw  # [B, K]: how the attention came about
     state: DecoderState
+
+
+class Decoded(NamedTuple):
+    """Outcome of all words of known targets."""
+
+    features: tf.Tensor  # [B, T, H], compute dtype
+    weights: tf.Tensor  # [B, T, S], float32: the attention
+    draw: Draw  # [B, T]: how the attention came about
 
 
 class Decoder(keras.layers.Layer, abc.ABC):
@@ -38,14 +51,16 @@ class Decoder(keras.layers.Layer, abc.ABC):
         vocabulary_size: Pieces of the target vocabulary.
         memory_size: Features M of a memory position.
         embedding_size: Features of an embedding.
-        cell: A key of `models.recurrent.CELLS`.
-        units: Hidden units, and size of the features.
+        cell: A key of `models.cells.kinds.CELLS`.
+        units: Hidden units.
         layers: Depth.
         residual: Add a layer's input to its output.
         dropout: On embeddings, between layers and on features.
-        attention: `score` and `units` of `models.attention.make_attention`.
+        attention: Options of `models.attention.kinds.make_attention`.
         bridge: `name` of `models.bridges.BRIDGES` and the encoder's side of its arguments.
         initializer_range: Kernels start in U(-range, range).
+        cell_options: Of `RecurrentStack`.
+        variational_dropout: Of `RecurrentStack`.
     """
 
     def __init__(
@@ -61,6 +76,8 @@ class Decoder(keras.layers.Layer, abc.ABC):
         attention: dict[str, Any] | None = None,
         bridge: dict[str, Any] | None = None,
         initializer_range: float = 0.1,
+        cell_options: dict[str, Any] | None = None,
+        variational_dropout: dict[str, float] | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -70,7 +87,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
         self.initializer_range = initializer_range
         self.attention_options = dict(attention or {"score": "general", "units": None})
         self.bridge_options = dict(bridge or {"name": "zero"})
-        self.embedding = keras.layers.Embedding(
+        self.embedding = Embedding(
             vocabulary_size,
             embedding_size,
             uniform(initializer_range),
@@ -86,12 +103,14 @@ class Decoder(keras.layers.Layer, abc.ABC):
             residual,
             dropout,
             initializer_range,
+            cell_options=cell_options,
+            variational_dropout=variational_dropout,
             dtype=self.dtype_policy,
             name="stack",
         )
         self.attention = make_attention(
             **self.attention_options,
-            query_size=units,
+            query_size=self.features_size,
             memory_size=memory_size,
             initializer_range=initializer_range,
             dtype=self.dtype_policy,
@@ -99,13 +118,18 @@ class Decoder(keras.layers.Layer, abc.ABC):
         )
         self.bridge = self._make_bridge()
         self.combine = keras.layers.Dense(
-            units,
+            self.features_size,
             activation="tanh",
             use_bias=False,
             kernel_initializer=uniform(initializer_range),
             dtype=self.dtype_policy,
             name="combine",
         )
+
+    @property
+    def features_size(self) -> int:
+        """Size of the features, that of the hidden state."""
+        return self.stack.output_size
 
     @property
     @abc.abstractmethod
@@ -119,7 +143,12 @@ class Decoder(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def advance(
-        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+        self,
+        embedded: tf.Tensor,
+        memory: AttentionMemory,
+        state: DecoderState,
+        training: bool,
+        masks: StackMasks | None = None,
     ) -> DecoderStep:
         """One step from embedded words [B, K, E]."""
 
@@ -140,13 +169,15 @@ class Decoder(keras.layers.Layer, abc.ABC):
         Returns:
             The memory to attend to, and a state whose parts start with [B, 1].
         """
+        own = self.stack.first_state(tf.shape(source.memory)[0])
         recurrent = tf.nest.map_structure(
-            lambda part: part[:, tf.newaxis, :],  # [B, 1, H]
-            self.bridge(source.final_states),
+            lambda part: part[:, tf.newaxis],  # [B, 1, H]
+            self.bridge(source.final_states, own),
         )
-        fed = self.units if self._feeds_back else 0
+        fed = self.features_size if self._feeds_back else 0
         shape = [tf.shape(source.memory)[0], 1, fed]
-        state = DecoderState(recurrent, tf.zeros(shape, self.compute_dtype))
+        place = tf.zeros(shape[:2], tf.int32)  # [B, 1]
+        state = DecoderState(recurrent, tf.zeros(shape, self.compute_dtype), place)
         return self.attention.prepare(source.memory, source.mask), state
 
     def step(self, tokens: tf.Tensor, memory: AttentionMemory, state: DecoderState) -> DecoderStep:
@@ -180,13 +211,24 @@ class Decoder(keras.layers.Layer, abc.ABC):
         Returns:
             Features [B, T, H] and attention weights [B, T, S].
         """
+        decoded = self.read(tokens, memory, state, training)
+        return decoded.features, decoded.weights
+
+    def read(
+        self,
+        tokens: tf.Tensor,
+        memory: AttentionMemory,
+        state: DecoderState,
+        training: bool = False,
+    ) -> Decoded:
+        """`call`, with how the attention came about."""
         embedded = self.dropout(self.embedding(tokens), training=training)  # [B, T, E]
-        features, weights = self.run(embedded, memory, state, training)
-        return self.dropout(features, training=training), weights
+        decoded = self.run(embedded, memory, state, training)
+        return decoded._replace(features=self.dropout(decoded.features, training=training))
 
     def run(
         self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> Decoded:
         """All steps over embedded words [B, T, E], one after another.
 
         Members that can do better than a loop replace it.
@@ -194,17 +236,27 @@ class Decoder(keras.layers.Layer, abc.ABC):
         by_step = tf.transpose(embedded, [1, 0, 2])[:, :, tf.newaxis, :]  # [T, B, 1, E]
         rows, positions = tf.shape(embedded)[0], tf.shape(memory.mask)[1]
         first = DecoderStep(
-            tf.zeros([rows, 1, self.units], self.compute_dtype),
+            tf.zeros([rows, 1, self.features_size], self.compute_dtype),
             tf.zeros([rows, 1, positions], tf.float32),
+            Draw(*[tf.zeros([rows, 1], tf.float32)] * 2),
             state,
         )
+        # Drawn here, so that all steps of a sentence have the same.
+        masks = self.stack.draw_masks(rows) if training and self.stack.drops else None
         steps = tf.scan(
-            lambda before, words: self.advance(words, memory, before.state, training),
+            lambda before, words: self.advance(words, memory, before.state, training, masks),
             by_step,
             first,
         )
-        features = tf.transpose(steps.features[:, :, 0, :], [1, 0, 2])  # [B, T, H]
-        return features, tf.transpose(steps.weights[:, :, 0, :], [1, 0, 2])  # [B, T, S]
+        return Decoded(
+            tf.transpose(steps.features[:, :, 0, :], [1, 0, 2]),  # [B, T, H]
+            tf.transpose(steps.weights[:, :, 0, :], [1, 0, 2]),  # [B, T, S]
+            Draw(*[tf.transpose(part[:, :, 0]) for part in steps.draw]),  # [B, T]
+        )
+
+    def extra_loss(self, draw: Draw, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+        """`Attention.extra_loss` of the attention, as it is used here."""
+        return self.attention.extra_loss(draw, losses, real, self._carries_attention)
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal decoder."""
@@ -221,12 +273,24 @@ class Decoder(keras.layers.Layer, abc.ABC):
             "attention": self.attention_options,
             "bridge": self.bridge_options,
             "initializer_range": self.initializer_range,
+            "cell_options": self.stack.cell_options,
+            "variational_dropout": self.stack.variational_dropout,
         }
 
     @property
     def _feeds_back(self) -> bool:
         """Whether a step reads the features of the step before."""
         return False
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether known targets are read without one step waiting for the features of another."""
+        return not self._carries_attention
+
+    @property
+    def _carries_attention(self) -> bool:
+        """Whether the attention of a step has a part in later steps."""
+        return True
 
     def _make_bridge(self) -> keras.layers.Layer:
         options = dict(self.bridge_options)
@@ -235,6 +299,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
             "units": self.units,
             "layers": len(self.stack.layers),
             "initializer_range": self.initializer_range,
+            "cell_options": self.stack.cell_options,
             "dtype": self.dtype_policy,
         }
         encoder: dict[str, Any] = {
@@ -246,18 +311,23 @@ class Decoder(keras.layers.Layer, abc.ABC):
         return BRIDGES[encoder.pop("name")](**own, **encoder, name="bridge")
 
     def _step_stack(
-        self, inputs: tf.Tensor, state: StackState, training: bool
+        self,
+        inputs: tf.Tensor,
+        state: DecoderState,
+        training: bool,
+        masks: StackMasks | None,
     ) -> tuple[tf.Tensor, StackState]:
         """One recurrent step of [B, K, F] inputs; hypotheses are rows to the stack."""
         shape = tf.shape(inputs)[:2]  # [B, K]
 
         def flat(part: tf.Tensor) -> tf.Tensor:
-            return tf.reshape(part, [-1, part.shape[-1]])  # [B * K, F]
+            return tf.reshape(part, [-1, *part.shape[2:]])  # [B * K, F]
 
         def unflat(part: tf.Tensor) -> tf.Tensor:
-            return tf.reshape(part, tf.concat([shape, [part.shape[-1]]], 0))  # [B, K, F]
+            return tf.reshape(part, tf.concat([shape, part.shape[1:]], 0))  # [B, K, F]
 
-        outputs, after = self.stack.step(flat(inputs), tf.nest.map_structure(flat, state), training)
+        before = tf.nest.map_structure(flat, state.recurrent)
+        outputs, after = self.stack.step(flat(inputs), before, training, masks)
         return unflat(outputs), tf.nest.map_structure(unflat, after)
 
 
@@ -281,32 +351,39 @@ class LuongDecoder(Decoder):
     @property
     def stack_input_size(self) -> int:
         """The word, and the features of the step before where they are fed."""
-        return self.embedding.output_dim + (self.units if self.input_feeding else 0)
+        return self.embedding.output_dim + (self.features_size if self.input_feeding else 0)
 
     @property
     def combined_size(self) -> int:
         """Context and hidden state."""
-        return self.memory_size + self.units
+        return self.memory_size + self.features_size
 
     def advance(
-        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+        self,
+        embedded: tf.Tensor,
+        memory: AttentionMemory,
+        state: DecoderState,
+        training: bool,
+        masks: StackMasks | None = None,
     ) -> DecoderStep:
         """One step from embedded words [B, K, E]."""
         inputs = tf.concat([embedded, state.attentional], -1)  # [B, K, E (+ H)]
-        hidden, recurrent = self._step_stack(inputs, state.recurrent, training)  # [B, K, H]
-        features, weights = self._attend(hidden, memory)
+        hidden, recurrent = self._step_stack(inputs, state, training, masks)  # [B, K, H]
+        features, weights, draw = self._attend(hidden, memory, state.place, training)
         fed = features if self.input_feeding else state.attentional
-        return DecoderStep(features, weights, DecoderState(recurrent, fed))
+        after = DecoderState(recurrent, fed, state.place + 1)
+        return DecoderStep(features, weights, draw, after)
 
     def run(
         self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> Decoded:
         """All steps at once where nothing is fed back, else one after another."""
         if self.input_feeding:
             return super().run(embedded, memory, state, training)
-        first = tf.nest.map_structure(lambda part: part[:, 0, :], state.recurrent)  # [B, H]
+        first = tf.nest.map_structure(lambda part: part[:, 0], state.recurrent)  # [B, H]
         hidden, _ = self.stack(embedded, initial_state=first, training=training)  # [B, T, H]
-        return self._attend(hidden, memory)
+        place = state.place + tf.range(tf.shape(embedded)[1])  # [B, T]
+        return self._attend(hidden, memory, place, training)
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal decoder."""
@@ -316,9 +393,16 @@ class LuongDecoder(Decoder):
     def _feeds_back(self) -> bool:
         return self.input_feeding
 
-    def _attend(self, hidden: tf.Tensor, memory: AttentionMemory) -> tuple[tf.Tensor, tf.Tensor]:
-        context, weights = self.attention.attend(hidden, memory)  # [B, Q, M], [B, Q, S]
-        return self.combine(tf.concat([context, hidden], -1)), weights  # [B, Q, H]
+    @property
+    def _carries_attention(self) -> bool:
+        return self.input_feeding
+
+    def _attend(
+        self, hidden: tf.Tensor, memory: AttentionMemory, place: tf.Tensor, training: bool
+    ) -> Decoded:
+        found = self.attention.attend(hidden, memory, place, training)
+        features = self.combine(tf.concat([found.context, hidden], -1))  # [B, Q, H]
+        return Decoded(features, found.weights, found.draw)
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -337,18 +421,24 @@ class BahdanauDecoder(Decoder):
     @property
     def combined_size(self) -> int:
         """Hidden state, context and word."""
-        return self.units + self.memory_size + self.embedding.output_dim
+        return self.features_size + self.memory_size + self.embedding.output_dim
 
     def advance(
-        self, embedded: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+        self,
+        embedded: tf.Tensor,
+        memory: AttentionMemory,
+        state: DecoderState,
+        training: bool,
+        masks: StackMasks | None = None,
     ) -> DecoderStep:
         """One step from embedded words [B, K, E]."""
         query = state.recurrent[-1].hidden  # [B, K, H]
-        context, weights = self.attention.attend(query, memory)  # [B, K, M], [B, K, S]
+        context, weights, draw = self.attention.attend(query, memory, state.place, training)
         inputs = tf.concat([embedded, context], -1)  # [B, K, E + M]
-        hidden, recurrent = self._step_stack(inputs, state.recurrent, training)  # [B, K, H]
+        hidden, recurrent = self._step_stack(inputs, state, training, masks)  # [B, K, H]
         features = self.combine(tf.concat([hidden, context, embedded], -1))  # [B, K, H]
-        return DecoderStep(features, weights, DecoderState(recurrent, state.attentional))
+        after = DecoderState(recurrent, state.attentional, state.place + 1)
+        return DecoderStep(features, weights, draw, after)
 
 
 DECODERS: dict[str, type[Decoder]] = {"luong": LuongDecoder, "bahdanau": BahdanauDecoder}

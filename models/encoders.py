@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from models.attention.multi_head import SelfAttention
+from models.embedding import Embedding
 from models.initializers import uniform
 from models.recurrent import FinalStates, RecurrentStack
 from models.special_ids import PAD_ID
@@ -25,13 +27,18 @@ class RecurrentEncoder(keras.layers.Layer):
     Args:
         vocabulary_size: Pieces of the source vocabulary.
         embedding_size: Features of an embedding.
-        cell: A key of `models.recurrent.CELLS`.
+        cell: A key of `models.cells.kinds.CELLS`.
         units: Hidden units a direction.
         layers: Depth.
         bidirectional: Read both ways.
         residual: Add a layer's input to its output.
         dropout: On embeddings and between layers.
         initializer_range: Kernels start in U(-range, range).
+        self_attention: `layers` of self-attention upon the stack, none by default, and their
+            `heads`.
+        merge: Of the two directions, of `RecurrentStack`.
+        cell_options: Of `RecurrentStack`.
+        variational_dropout: Of `RecurrentStack`.
     """
 
     def __init__(
@@ -45,11 +52,16 @@ class RecurrentEncoder(keras.layers.Layer):
         residual: bool = False,
         dropout: float = 0.0,
         initializer_range: float = 0.1,
+        self_attention: dict[str, Any] | None = None,
+        merge: str = "concat",
+        cell_options: dict[str, Any] | None = None,
+        variational_dropout: dict[str, float] | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.dropout_rate = dropout
-        self.embedding = keras.layers.Embedding(
+        self.self_attention_options = {"layers": 0, "heads": 8, **(self_attention or {})}
+        self.embedding = Embedding(
             vocabulary_size,
             embedding_size,
             uniform(initializer_range),
@@ -65,9 +77,23 @@ class RecurrentEncoder(keras.layers.Layer):
             residual,
             dropout,
             initializer_range,
+            merge,
+            cell_options,
+            variational_dropout,
             dtype=self.dtype_policy,
             name="stack",
         )
+        self.self_attention = [
+            SelfAttention(
+                self.stack.output_size,
+                self.self_attention_options["heads"],
+                dropout=dropout,
+                initializer_range=initializer_range,
+                dtype=self.dtype_policy,
+                name=f"self_attention_{index}",
+            )
+            for index in range(self.self_attention_options["layers"])
+        ]
 
     @property
     def memory_size(self) -> int:
@@ -78,6 +104,8 @@ class RecurrentEncoder(keras.layers.Layer):
         """Build for ids [B, S]."""
         self.embedding.build((None, None))
         self.stack.build((None, None, self.embedding.output_dim))
+        for layer in self.self_attention:
+            layer.build()
 
     def call(self, ids: tf.Tensor, training: bool = False) -> EncoderOutput:
         """Encode.
@@ -93,6 +121,8 @@ class RecurrentEncoder(keras.layers.Layer):
         mask = tf.not_equal(ids, PAD_ID)  # [B, S]
         embedded = self.dropout(self.embedding(ids), training=training)  # [B, S, E]
         memory, final_states = self.stack(embedded, mask=mask, training=training)  # [B, S, M]
+        for layer in self.self_attention:
+            memory, _ = layer(memory, mask=mask, training=training)  # [B, S, M]
         return EncoderOutput(memory, mask, final_states)
 
     def get_config(self) -> dict[str, Any]:
@@ -108,6 +138,10 @@ class RecurrentEncoder(keras.layers.Layer):
             "residual": self.stack.residual,
             "dropout": self.dropout_rate,
             "initializer_range": self.stack.initializer_range,
+            "self_attention": self.self_attention_options,
+            "merge": self.stack.merge,
+            "cell_options": self.stack.cell_options,
+            "variational_dropout": self.stack.variational_dropout,
         }
 
 

@@ -1,11 +1,13 @@
 """Training losses over the vocabulary: one contract, whatever the vocabulary costs."""
 
 import abc
+import math
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from models.noise import NOISES, NoiseWords
 from models.projection import VocabularyProjection
 
 
@@ -14,6 +16,21 @@ class TokenLosses(NamedTuple):
 
     losses: tf.Tensor  # [N], float32, in nats
     predictions: tf.Tensor | None  # [N], int32: the likeliest words, where the loss knows them
+
+
+def perplexity(loss: float) -> float:
+    """Words that a model hesitates between.
+
+    It is `exp(J)` of a mean cross entropy J in nats, and `2 ** J` of the same mean in bits: one
+    number, since J in bits is J in nats over log 2. All losses here are in nats.
+
+    Args:
+        loss: J, in nats.
+
+    Returns:
+        The perplexity, at most `exp(700)`, which a double still holds.
+    """
+    return math.exp(min(loss, 700.0))
 
 
 class VocabularyLoss(abc.ABC):
@@ -67,28 +84,35 @@ class FullSoftmax(VocabularyLoss):
         return TokenLosses(losses, tf.argmax(logits, -1, output_type=tf.int32))
 
 
-class NoiseContrastiveEstimation(VocabularyLoss):
-    """Noise-contrastive estimation by `tf.nn.nce_loss` (Mnih & Teh 2012).
+class SampledLoss(VocabularyLoss):
+    """Base of the losses that read k noise words in place of the V words.
 
-    One set of noise words is drawn, with replacement, for all words of a batch, from the
-    unigram distribution raised to a power (Mikolov et al. 2013, section 2.2). The draw is a pure
-    function of the seed, unlike TensorFlow's candidate samplers, whose state no checkpoint holds.
-
-    Accidental hits stay: the estimator is derived with them.
+    One set of noise words is drawn, with replacement, for all words of a batch. A step reads, and
+    has gradients of, only the rows of its labels and noise words.
 
     Args:
         unigram_counts: [V], how often each word stands in the training data.
         noise_words: Words k drawn a batch.
         distortion: Power of the counts; 1 is the unigram distribution, 0 the flat one.
+        noise: A key of `models.noise.NOISES`.
     """
 
-    def __init__(self, unigram_counts: np.ndarray, noise_words: int, distortion: float = 0.75):
-        # A word never seen counts once: its expected count must not be 0, and only as noise
-        # can it learn that it does not come.
-        weights = np.maximum(np.asarray(unigram_counts, np.float64), 1.0) ** distortion
-        self.probabilities = (weights / weights.sum()).astype(np.float32)  # [V]
-        self.cumulative = np.cumsum(weights / weights.sum()).astype(np.float32)  # [V]
-        self.noise_words = noise_words
+    def __init__(
+        self,
+        unigram_counts: np.ndarray,
+        noise_words: int,
+        distortion: float = 0.75,
+        noise: str = "unigram",
+    ):
+        counts = np.asarray(unigram_counts, np.float64)
+        self.noise = NoiseWords(NOISES[noise](counts, distortion), noise_words)
+
+
+class NoiseContrastiveEstimation(SampledLoss):
+    """Noise-contrastive estimation by `tf.nn.nce_loss` (Mnih & Teh 2012).
+
+    Accidental hits stay: the estimator is derived with them.
+    """
 
     def __call__(
         self,
@@ -98,26 +122,64 @@ class NoiseContrastiveEstimation(VocabularyLoss):
         seed: tf.Tensor,
     ) -> TokenLosses:
         """Binary logistic losses of the right word against k noise words."""
+        words = self.noise.draw(seed)  # [k]
         losses = tf.nn.nce_loss(
-            weights=tf.cast(projection.kernel, tf.float32),
-            biases=tf.cast(projection.bias, tf.float32),
+            weights=projection.rows,
+            biases=projection.biases,
             labels=tf.cast(labels, tf.int64)[:, tf.newaxis],
             inputs=tf.cast(features, tf.float32),
-            num_sampled=self.noise_words,
+            num_sampled=self.noise.count,
             num_classes=projection.vocabulary_size,
-            sampled_values=self._draw(labels, seed),
+            sampled_values=(
+                words,
+                self.noise.expected(labels)[:, tf.newaxis],  # [N, 1]
+                self.noise.expected(words),  # [k]
+            ),
             remove_accidental_hits=False,
         )  # [N]
         return TokenLosses(losses, None)
 
-    def _draw(self, labels: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Noise words [k] and the expected counts of labels [N, 1] and noise words [k]."""
-        uniform = tf.random.stateless_uniform([self.noise_words], seed)  # [k]
-        noise = tf.searchsorted(tf.constant(self.cumulative), uniform, side="right")  # [k]
-        noise = tf.minimum(noise, len(self.cumulative) - 1)
-        expected = tf.constant(self.probabilities * np.float32(self.noise_words))  # [V]
-        return (
-            tf.cast(noise, tf.int64),
-            tf.gather(expected, labels)[:, tf.newaxis],
-            tf.gather(expected, noise),
-        )
+
+class SampledSoftmax(SampledLoss):
+    """Softmax over the right word and k noise words by `tf.nn.sampled_softmax_loss`.
+
+    Which word of a set, the right one and those drawn, is the right one (Jean et al. 2015, section
+    3.1)? A word w gets into the set by the draw with a chance of `Q(w) = 1 - (1 - P(w)) ** k`, so
+    that scores are lowered by `log Q(w)`, the right word's too, and it is in the set once even if
+    it was drawn. With k the loss approaches the full softmax.
+
+    Not for XLA, which knows neither the search for accidental hits nor shapes that depend on
+    data.
+    """
+
+    def __call__(
+        self,
+        features: tf.Tensor,
+        labels: tf.Tensor,
+        projection: VocabularyProjection,
+        seed: tf.Tensor,
+    ) -> TokenLosses:
+        """Cross entropy over the right word and the noise words that are not it."""
+        # Once each: of a word drawn twice TensorFlow removes one accidental hit and leaves one.
+        words, _ = tf.unique(self.noise.draw(seed))  # [u], u <= k
+        losses = tf.nn.sampled_softmax_loss(
+            weights=projection.rows,
+            biases=projection.biases,
+            labels=tf.cast(labels, tf.int64)[:, tf.newaxis],
+            inputs=tf.cast(features, tf.float32),
+            num_sampled=tf.size(words),
+            num_classes=projection.vocabulary_size,
+            sampled_values=(
+                words,
+                self.noise.chance(labels)[:, tf.newaxis],  # [N, 1]
+                self.noise.chance(words),  # [u]
+            ),
+            remove_accidental_hits=True,
+        )  # [N]
+        return TokenLosses(losses, None)
+
+
+SAMPLED_LOSSES: dict[str, type[SampledLoss]] = {
+    "sampled": SampledSoftmax,
+    "nce": NoiseContrastiveEstimation,
+}

@@ -73,6 +73,20 @@ class VocabularyProjection(keras.layers.Layer):
         shape = tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], 0)
         return tf.reshape(logits + bias, shape)  # [..., V]
 
+    @property
+    def rows(self) -> tf.Variable | tf.Tensor:
+        """The kernel in float32, [V, H], for losses that look rows up.
+
+        The variable itself where it can be: a lookup then reads its rows alone, and training
+        that writes rows in place makes any other read copy the whole.
+        """
+        return _in_float32(self.kernel)
+
+    @property
+    def biases(self) -> tf.Variable | tf.Tensor:
+        """The bias in float32, [V], likewise."""
+        return _in_float32(self.bias)
+
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal layer."""
         return {
@@ -81,3 +95,7 @@ class VocabularyProjection(keras.layers.Layer):
             "features_size": self.features_size,
             "initializer_range": self.initializer_range,
         }
+
+
+def _in_float32(variable: keras.Variable) -> tf.Variable | tf.Tensor:
+    return variable.value if variable.dtype == "float32" else tf.cast(variable.value, tf.float32)

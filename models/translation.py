@@ -1,18 +1,20 @@
 """The translation model: encoder, decoder with attention, projection."""
 
+import functools
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from models.attention import AttentionMemory
-from models.decoders import DECODERS, DecoderState
+from models.attention.contract import AttentionMemory
+from models.decoders import DECODERS, Decoded, DecoderState
 from models.encoders import RecurrentEncoder, with_a_position
 from models.errors import UserError
 from models.projection import VocabularyProjection
+from models.scheduled_sampling import fold_in, mixed_after_the_first, mixed_step_by_step
 from models.search.hypotheses import Hypotheses, SearchLimits, SearchOptions
 from models.search.methods import search
-from models.sequence_model import SequenceModel
+from models.sequence_model import Reading, SequenceModel
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID
 
 # Marks that no translation holds. The full softmax learns as much; a sampled loss may not.
@@ -37,13 +39,17 @@ class TranslationModel(SequenceModel):
     Args:
         source_vocabulary_size: Pieces of the source.
         target_vocabulary_size: Pieces of the target.
-        cell: `lstm` or `gru`.
+        cell: A key of `models.cells.kinds.CELLS`.
         embedding_size: Features of an embedding.
         dropout: Share dropped on embeddings, between layers and on features.
-        encoder: `layers`, `units`, `bidirectional`, `residual` of the encoder.
+        encoder: `layers`, `units`, `bidirectional`, `merge`, `residual` and
+            `self_attention` of the encoder.
         decoder: `kind`, `layers`, `units`, `residual`, `input_feeding`, `bridge`.
-        attention: `score` and `units`.
+        attention: Options of `models.attention.kinds.make_attention`.
         initializer_range: Kernels start in U(-range, range).
+        cell_options: What the cell takes of `models.cells.options`.
+        variational_dropout: Shares dropped by one mask a sequence, `inputs` of each recurrent
+            layer and its `recurrent` state.
     """
 
     def __init__(
@@ -57,6 +63,8 @@ class TranslationModel(SequenceModel):
         decoder: dict[str, Any] | None = None,
         attention: dict[str, Any] | None = None,
         initializer_range: float = 0.1,
+        cell_options: dict[str, Any] | None = None,
+        variational_dropout: dict[str, float] | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -70,12 +78,16 @@ class TranslationModel(SequenceModel):
             "decoder": dict(decoder or {}),
             "attention": dict(attention or {"score": "general", "units": None}),
             "initializer_range": initializer_range,
+            "cell_options": dict(cell_options or {}),
+            "variational_dropout": dict(variational_dropout or {}),
         }
         common: dict[str, Any] = {
             "cell": cell,
             "embedding_size": embedding_size,
             "dropout": dropout,
             "initializer_range": initializer_range,
+            "cell_options": self.options["cell_options"],
+            "variational_dropout": self.options["variational_dropout"],
             "dtype": self.dtype_policy,
         }
         self.encoder = RecurrentEncoder(
@@ -84,7 +96,7 @@ class TranslationModel(SequenceModel):
         self.decoder = self._make_decoder(target_vocabulary_size, common)
         self.projection = VocabularyProjection(
             target_vocabulary_size,
-            self.decoder.units,
+            self.decoder.features_size,
             initializer_range,
             dtype=self.dtype_policy,
             name="projection",
@@ -99,7 +111,37 @@ class TranslationModel(SequenceModel):
 
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         """Features [B, T, H] of known targets."""
-        return self._read(inputs, training)[0]
+        return self._decode(inputs, training).features
+
+    def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
+        """`features`, and what an attention that draws adds to the loss."""
+        decoded = self._decode(inputs, training)
+        if not self.decoder.attention.draws:
+            return Reading(decoded.features)
+        extra_loss = functools.partial(self.decoder.extra_loss, decoded.draw)
+        return Reading(decoded.features, extra_loss)
+
+    def with_own_words(
+        self, inputs: dict[str, tf.Tensor], right_probability: tf.Tensor, seed: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """As of `SequenceModel`: one more pass, or one step after another.
+
+        A decoder that reads known targets at once predicts all words from the right ones; one
+        that steps predicts each from the mixed ones before it.
+        """
+        sampling = self.scheduled_sampling
+        assert sampling is not None
+        target = inputs["target"]  # [B, T]
+        memory, state = self.decoder.prepare(self.encoder(inputs["source"]))
+        if self.decoder.reads_at_once:
+            features = self.decoder.read(target, memory, state).features  # [B, T, H]
+            logits = self.projection(features, excluded=_NO_WORDS)  # [B, T, V]
+            predicted = sampling.predict(logits, fold_in(seed, 1))  # [B, T]
+            target = mixed_after_the_first(target, predicted, right_probability, seed)
+        else:
+            step = self._next_word(memory)
+            target = mixed_step_by_step(step, state, target, right_probability, sampling, seed)
+        return {**inputs, "target": target}
 
     def force(self, source: tf.Tensor, target: tf.Tensor, labels: tf.Tensor) -> ForcedOutput:
         """Score given targets.
@@ -113,12 +155,12 @@ class TranslationModel(SequenceModel):
             Log probabilities and attention; T is 1 where the targets have no column.
         """
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
-        features, weights = self._read({"source": source, "target": target}, training=False)
+        decoded = self._decode({"source": source, "target": target}, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels, self.projection(features, excluded=_NO_WORDS)
+            labels, self.projection(decoded.features, excluded=_NO_WORDS)
         )  # [B, T]
         return ForcedOutput(
-            tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), weights
+            tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), decoded.weights
         )
 
     def translate(self, source: tf.Tensor, options: SearchOptions) -> Hypotheses:
@@ -151,10 +193,10 @@ class TranslationModel(SequenceModel):
 
         return step
 
-    def _read(self, inputs: dict[str, tf.Tensor], training: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    def _decode(self, inputs: dict[str, tf.Tensor], training: bool) -> Decoded:
         encoded = self.encoder(inputs["source"], training=training)
         memory, state = self.decoder.prepare(encoded)
-        return self.decoder(inputs["target"], memory, state, training=training)
+        return self.decoder.read(inputs["target"], memory, state, training=training)
 
     def _make_decoder(self, vocabulary_size: int, common: dict[str, Any]):
         options = dict(self.options["decoder"])

@@ -1,64 +1,38 @@
 """From an experiment and its prepared data to the objects that work on them."""
 
 import pathlib
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from models.errors import UserError
-from models.losses import FullSoftmax, NoiseContrastiveEstimation, VocabularyLoss
+from models.losses import SAMPLED_LOSSES, FullSoftmax, VocabularyLoss
 from models.search.hypotheses import SearchOptions
-from models.tokenizers import SentencePieceText
-from models.translation import TranslationModel
 from pipeline.experiment import Experiment
 from pipeline.workspace import Workspace
 
 
-class Vocabularies(NamedTuple):
-    """The vocabularies of a run; the same object twice where it is shared."""
+def build_loss(
+    experiment: Experiment, workspace: Workspace, vocabulary_size: int
+) -> VocabularyLoss:
+    """The training loss of an experiment.
 
-    source: SentencePieceText
-    target: SentencePieceText
+    Args:
+        experiment: The experiment.
+        workspace: Holds the unigram counts that noise words are drawn by.
+        vocabulary_size: Words that the model's projection scores.
 
-
-def load_vocabularies(experiment: Experiment, workspace: Workspace) -> Vocabularies:
-    """The vocabularies that `prepare` published."""
-    if experiment.vocabulary.shared:
-        shared = SentencePieceText(_bytes(workspace.vocabulary("shared")))
-        return Vocabularies(shared, shared)
-    return Vocabularies(
-        SentencePieceText(_bytes(workspace.vocabulary("source"))),
-        SentencePieceText(_bytes(workspace.vocabulary("target"))),
-    )
-
-
-def build_model(experiment: Experiment, vocabularies: Vocabularies) -> TranslationModel:
-    """The model of an experiment, with its variables."""
-    options = experiment.model
-    model = TranslationModel(
-        vocabularies.source.size,
-        vocabularies.target.size,
-        cell=options.cell,
-        embedding_size=options.embedding_size,
-        dropout=options.dropout,
-        encoder=options.encoder.model_dump(),
-        decoder=options.decoder.model_dump(),
-        attention=options.attention.model_dump(),
-        initializer_range=options.initializer_range,
-        name=experiment.export.model_name,
-    )
-    model.build()
-    return model
-
-
-def build_loss(experiment: Experiment, workspace: Workspace) -> VocabularyLoss:
-    """The training loss of an experiment."""
+    Raises:
+        UserError: If the loss draws noise words, and there are no counts of these words to draw
+            them by, or the vocabulary is not sorted as `log_uniform` needs it.
+    """
     options = experiment.train.loss
-    if options.kind == "nce":
-        counts = _unigram_counts(workspace.counts("target"))
-        return NoiseContrastiveEstimation(counts, options.noise_words, options.distortion)
-    return FullSoftmax(options.label_smoothing)
+    if options.kind == "full":
+        return FullSoftmax(options.label_smoothing)
+    counts = _unigram_counts(workspace.counts("target"), vocabulary_size)
+    return SAMPLED_LOSSES[options.kind](
+        counts, options.noise_words, options.distortion, options.noise
+    )
 
 
 def search_options(experiment: Experiment, **changes: int | str) -> SearchOptions:
@@ -81,17 +55,21 @@ def configure_tensorflow(experiment: Experiment) -> None:
         pass  # TensorFlow has started already and keeps the threads it has.
 
 
-def _bytes(path: pathlib.Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such vocabulary; run `seqloom prepare` first") from None
-
-
-def _unigram_counts(path: pathlib.Path) -> np.ndarray:
-    """Counts, int64 [V], by id."""
+def _unigram_counts(path: pathlib.Path, vocabulary_size: int) -> np.ndarray:
+    """Counts, int64 [V], by id; of at least one word."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         raise UserError(f"{path}: no such counts; run `seqloom prepare` first") from None
-    return np.array([int(line.rsplit("\t", 1)[1]) for line in lines if line], np.int64)
+    counts = np.array([int(line.rsplit("\t", 1)[1]) for line in lines if line], np.int64)
+    if len(counts) != vocabulary_size:
+        raise UserError(
+            f"{path} counts {len(counts)} words, and the model scores {vocabulary_size}; run "
+            f"`seqloom prepare` again"
+        )
+    if counts.sum() <= 0:
+        raise UserError(
+            f"{path} counts no word at all, so that train.loss.kind has no noise to draw; name "
+            f"inputs in data.train and run `seqloom prepare` again, or set train.loss.kind to full"
+        )
+    return counts

@@ -17,11 +17,13 @@ class BatchOptions:
         shuffle_pool: Pairs that are sorted by length and cut at a time.
         fixed_shapes: Pad lengths to multiples of eight and rows to what the budget allows, so
             that XLA compiles few programs.
+        longest: Pairs whose longer side, with its mark, is longer are left out; none if None.
     """
 
     batch_tokens: int
     shuffle_pool: int
     fixed_shapes: bool = False
+    longest: int | None = None
 
     def padded(self, lengths: np.ndarray) -> np.ndarray:
         """Lengths as they are padded."""
@@ -47,9 +49,11 @@ def plan_batches(
             in order of length.
 
     Returns:
-        The order of the pairs, int64 [P], and of each batch its first and its end in that
-        order, int64 [N, 2].
+        The order of the pairs, int64 [P] or fewer where some are left out, and of each batch its
+        first and its end in that order, int64 [N, 2].
     """
+    kept = admitted(lengths, options.longest)  # [K]
+    lengths = lengths[kept]
     if not len(lengths):
         return np.zeros([0], np.int64), np.zeros([0, 2], np.int64)
     generator = None if seed is None else np.random.Generator(np.random.Philox(_key(seed)))
@@ -59,7 +63,22 @@ def plan_batches(
         source += generator.uniform(0.0, 2.0, len(source))
     order = np.lexsort([source, lengths[:, 1]])
     batches = _cut(options.padded(lengths[order].max(1)), options)
-    return order, generator.permutation(batches) if generator else batches
+    return kept[order], generator.permutation(batches) if generator else batches
+
+
+def admitted(lengths: np.ndarray, longest: int | None) -> np.ndarray:
+    """Pairs that are not too long.
+
+    Args:
+        lengths: [P, 2], source and target lengths with their marks.
+        longest: Greatest length of the longer side; no limit if None.
+
+    Returns:
+        Their places, int64 [K], in order.
+    """
+    if longest is None:
+        return np.arange(len(lengths))
+    return np.flatnonzero(lengths.max(1) <= longest)
 
 
 def _cut(costs: np.ndarray, options: BatchOptions) -> np.ndarray:

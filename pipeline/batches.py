@@ -6,12 +6,12 @@ training run that is resumed asks for the same epoch and skips what it has seen.
 
 import pathlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from models.tokenizers import with_begin, with_end
 from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.prepare.records import (
     SOURCE,
@@ -25,37 +25,62 @@ _PARSED_AT_ONCE = 4096
 _AHEAD = 8
 
 
+# Inputs of a model by name and its labels, all ragged int32 [B, (L)] or, of inputs, [B, (L), (K)].
+Marked = tuple[dict[str, tf.RaggedTensor], tf.RaggedTensor]
+# What a batch's source and target ids, ragged int32 without marks, are to a task; it is given the
+# texts of the sources too, strings [B], where it asks for them.
+Mark = Callable[..., Marked]
+
+
+class Pairs(NamedTuple):
+    """Pairs of a split, in the order of its records."""
+
+    source_ids: list[list[int]]  # without marks; empty lists where a task has no source
+    target_ids: list[list[int]]  # without marks
+    sources: list[str]
+    targets: list[str]
+
+
 def training_batches(
-    shards: Sequence[pathlib.Path], options: BatchOptions, seed: int, epoch: int, skip: int = 0
+    shards: Sequence[pathlib.Path],
+    options: BatchOptions,
+    mark: Mark,
+    seed: int,
+    epoch: int,
+    skip: int = 0,
+    texts: bool = False,
 ) -> tf.data.Dataset:
     """Batches of one epoch, shuffled.
 
     Args:
         shards: Record files.
         options: Budget, pool and shapes.
+        mark: Of the task.
         seed: Of the experiment.
         epoch: From 0; each has an order of its own.
         skip: Batches left out at the start.
+        texts: Give `mark` the texts of the sources.
 
     Returns:
-        A dataset of (inputs, labels): int32 `source` [B, S] and `target` [B, T] in a dict, and
-        labels [B, T].
+        A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
     """
     paths = [str(path) for path in shards]
     random.Random(f"{seed} {epoch}").shuffle(paths)
-    pools = _pools(paths, options.shuffle_pool)
+    pools = _pools(paths, options.shuffle_pool, texts)
 
     def cut(index: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
-        return _cut(pool, options, tf.stack([seed, epoch, index]))
+        return _cut(pool, options, mark, tf.stack([seed, epoch, index]))
 
     batches = pools.enumerate().flat_map(cut)
     return _ahead(batches.skip(skip))
 
 
-def validation_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> tf.data.Dataset:
+def validation_batches(
+    shards: Sequence[pathlib.Path], options: BatchOptions, mark: Mark, texts: bool = False
+) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
-    pools = _pools([str(path) for path in shards], options.shuffle_pool)
-    return _ahead(pools.flat_map(lambda pool: _cut(pool, options, None)))
+    pools = _pools([str(path) for path in shards], options.shuffle_pool, texts)
+    return _ahead(pools.flat_map(lambda pool: _cut(pool, options, mark, None)))
 
 
 def count_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
@@ -64,28 +89,34 @@ def count_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
     return sum(len(plan_batches(_lengths(pool).numpy(), options, None)[1]) for pool in pools)
 
 
-def read_pairs(
-    shards: Sequence[pathlib.Path], limit: int | None = None
-) -> tuple[list[list[int]], list[str], list[str]]:
-    """Source ids, source texts and target texts of a split, in the order of its records.
+def length_range(shards: Sequence[pathlib.Path]) -> tuple[int, int]:
+    """Least and greatest length of a pair's longer side, with its mark; 0 without pairs."""
+    pools = _pools([str(path) for path in shards], _PARSED_AT_ONCE)
+    longer = [_lengths(pool).numpy().max(1) for pool in pools]  # [P] each
+    if not longer:
+        return 0, 0
+    return int(min(each.min() for each in longer)), int(max(each.max() for each in longer))
+
+
+def read_pairs(shards: Sequence[pathlib.Path], limit: int | None = None) -> Pairs:
+    """The pairs of a split.
 
     Args:
         shards: Record files.
         limit: Pairs at most; all if None.
     """
+    pairs = Pairs([], [], [], [])
     if not shards:
-        return [], [], []
+        return pairs
     records = _records([str(path) for path in shards])
     records = records.take(-1 if limit is None else limit).batch(_PARSED_AT_ONCE)
-    spec = _spec(SOURCE, SOURCE_TEXT, TARGET_TEXT)
-    ids: list[list[int]] = []
-    sources: list[str] = []
-    targets: list[str] = []
+    spec = _spec(SOURCE, TARGET, SOURCE_TEXT, TARGET_TEXT)
     for batch in records.map(lambda records: tf.io.parse_example(records, spec)):
-        ids.extend(batch[SOURCE].to_list())
-        sources.extend(text.decode() for text in batch[SOURCE_TEXT].numpy())
-        targets.extend(text.decode() for text in batch[TARGET_TEXT].numpy())
-    return ids, sources, targets
+        pairs.source_ids.extend(batch[SOURCE].to_list())
+        pairs.target_ids.extend(batch[TARGET].to_list())
+        pairs.sources.extend(text.decode() for text in batch[SOURCE_TEXT].numpy())
+        pairs.targets.extend(text.decode() for text in batch[TARGET_TEXT].numpy())
+    return pairs
 
 
 def _ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
@@ -113,19 +144,23 @@ def _records(paths: Sequence[str]) -> tf.data.Dataset:
     )
 
 
-def _pools(paths: Sequence[str], size: int) -> tf.data.Dataset:
-    """Pools of `size` pairs, ragged int32 ids [P, (S)] and [P, (T)], without marks."""
-    spec = _spec(SOURCE, TARGET)
+def _pools(paths: Sequence[str], size: int, texts: bool = False) -> tf.data.Dataset:
+    """Pools of `size` pairs, ragged int32 ids [P, (S)] and [P, (T)], without marks.
 
-    def parse(records: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+    With the texts of the sources, strings [P], if they are asked for.
+    """
+    spec = _spec(SOURCE, TARGET, *([SOURCE_TEXT] if texts else []))
+
+    def parse(records: tf.Tensor) -> dict[str, tf.Tensor | tf.RaggedTensor]:
         parsed = tf.io.parse_example(records, spec)
-        return {name: tf.cast(parsed[name], tf.int32) for name in (SOURCE, TARGET)}
+        ids = {name: tf.cast(parsed[name], tf.int32) for name in (SOURCE, TARGET)}
+        return {**parsed, **ids}
 
     return _records(paths).batch(size).map(parse)
 
 
 def _cut(
-    pool: dict[str, tf.RaggedTensor], options: BatchOptions, seed: tf.Tensor | None
+    pool: dict[str, tf.RaggedTensor], options: BatchOptions, mark: Mark, seed: tf.Tensor | None
 ) -> tf.data.Dataset:
     """Batches of a pool; in order of length without a seed."""
 
@@ -141,7 +176,10 @@ def _cut(
 
     def batch(place: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         rows = order[place[0] : place[1]]  # [B]
-        return _marked(tf.gather(pool[SOURCE], rows), tf.gather(pool[TARGET], rows), options)
+        asked = [pool[name] for name in (SOURCE, TARGET, SOURCE_TEXT) if name in pool]
+        inputs, labels = mark(*(tf.gather(each, rows) for each in asked))
+        longest = tf.reduce_max(tf.gather(_lengths(pool), rows))
+        return _padded(inputs, labels, options, longest)
 
     places = tf.data.Dataset.from_tensor_slices(batches)
     return places.map(batch)
@@ -152,24 +190,25 @@ def _lengths(pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:
     return tf.stack([pool[name].row_lengths() + 1 for name in (SOURCE, TARGET)], 1)
 
 
-def _marked(
-    source: tf.RaggedTensor, target: tf.RaggedTensor, options: BatchOptions
+def _padded(
+    inputs: dict[str, tf.RaggedTensor],
+    labels: tf.RaggedTensor,
+    options: BatchOptions,
+    longest: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """(inputs, labels) of ragged ids [B, (S)] and [B, (T)]."""
-    marked = (with_end(source), with_begin(target), with_end(target))
+    """A batch with its rows padded to one length, and to few lengths where shapes are fixed.
+
+    As many rows are made then as the budget allows of the longest side, int64 [].
+    """
     if not options.fixed_shapes:
-        source_ids, target_ids, labels = (ids.to_tensor() for ids in marked)  # [B, S], [B, T]
-    else:
-        lengths = [options.padded(tf.cast(ids.bounding_shape()[1], tf.int64)) for ids in marked]
-        rows = tf.maximum(options.batch_tokens // tf.maximum(lengths[0], lengths[1]), 1)
-        source_ids, target_ids, labels = (
-            _padded(ids.to_tensor(), rows, length)
-            for ids, length in zip(marked, lengths, strict=True)
-        )
-    return {"source": source_ids, "target": target_ids}, labels
+        return {name: ids.to_tensor() for name, ids in inputs.items()}, labels.to_tensor()
+    rows = tf.maximum(options.batch_tokens // options.padded(longest), 1)
+    padded = {name: _pad(ids.to_tensor(), rows, options) for name, ids in inputs.items()}
+    return padded, _pad(labels.to_tensor(), rows, options)
 
 
-def _padded(ids: tf.Tensor, rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Ids padded to [rows, length]; rows without a word are as if they were not there."""
-    shape = tf.cast(tf.shape(ids), rows.dtype)
-    return tf.pad(ids, [[0, rows - shape[0]], [0, length - shape[1]]])
+def _pad(ids: tf.Tensor, rows: tf.Tensor, options: BatchOptions) -> tf.Tensor:
+    """Ids [B, L, ...] with more rows and fixed lengths; rows of pads are as if not there."""
+    shape = tf.shape(ids, tf.int64)
+    wanted = tf.concat([[rows], options.padded(shape[1:])], 0)
+    return tf.pad(ids, tf.stack([tf.zeros_like(shape), wanted - shape], 1))

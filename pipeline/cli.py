@@ -172,12 +172,15 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the newest exported version, and newer ones as they appear."""
-    _quiet_tensorflow()
     options = {"engine": engine, "host": host, "port": port, "rest_api_port": rest_api_port}
     given = [f"serving.{key}={value}" for key, value in options.items() if value is not None]
-    from pipeline.stages import serve_stage
+    from pipeline.serve import serve_stage
+    from serving.server.engine import find_program
 
-    sys.exit(serve_stage(*_load(experiment, [*overrides, *given]), address_file))
+    loaded, workspace = _load(experiment, [*overrides, *given])
+    if not find_program(loaded.serving.engine):
+        _quiet_tensorflow()
+    sys.exit(serve_stage(loaded, workspace, address_file))
 
 
 @app.command(
@@ -197,15 +200,88 @@ def translate(
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
 ) -> None:
     """Translate standard input to standard output, a line in, a line out."""
-    if model is not None and server:
-        raise UserError("--model and --server were both given; keep one of the two")
-    if model is not None and rest:
-        raise UserError("--rest asks a server, and --model needs none; keep one of the two")
-    if model is not None:
-        _quiet_tensorflow()
+    _refuse_two_places(server, rest, model)
     from pipeline.translate import translate_standard_input
 
     translate_standard_input(server, rest, model, model_name, batch_size, timeout)
+
+
+@app.command(
+    epilog=_example('seqloom generate --server 127.0.0.1:8500 --prompt "Once" --temperature 0.8')
+)
+def generate(
+    prompts: Annotated[
+        list[str],
+        typer.Option(
+            "--prompt",
+            metavar="TEXT",
+            help="How a text begins; may stand many times. Lines of standard input if left out.",
+        ),
+    ] = _NOTHING,
+    max_tokens: Annotated[int, typer.Option(help="Pieces to add at most.")] = 200,
+    temperature: Annotated[
+        float, typer.Option(help="Divides logits; 0 takes the likeliest piece.")
+    ] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Likeliest pieces drawn from; 0 for all.")] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="Joint probability of the likeliest pieces drawn from.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the draws; the same seed, the same text.")] = 1,
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")] = "",
+    rest: Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")] = False,
+    model: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
+    ] = None,
+    model_name: Annotated[
+        str, typer.Option(help="Name the model is served under.")
+    ] = "translation",
+    batch_size: Annotated[int, typer.Option(min=1, help="Prompts a request.")] = 32,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
+) -> None:
+    """Let a language model go on with texts."""
+    _refuse_two_places(server, rest, model)
+    from pipeline.generate import generate_texts
+    from serving.generation import Generation
+
+    generation = Generation(max_tokens, temperature, top_k, top_p, seed)
+    generate_texts(prompts, generation, server, rest, model, model_name, batch_size, timeout)
+
+
+@app.command(
+    epilog=_example(
+        "seqloom predict --server 127.0.0.1:8500 --model-name tagger < sentences.txt > tags.jsonl"
+    )
+)
+def predict(
+    signature: Annotated[
+        str, typer.Option(metavar="NAME", help="Signature to ask.")
+    ] = "serving_default",
+    input_name: Annotated[
+        str, typer.Option("--input", metavar="NAME", help="Input that a line is.")
+    ] = "text",
+    is_json: Annotated[
+        bool, typer.Option("--json", help="Lines are JSON objects of all inputs.")
+    ] = False,
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")] = "",
+    rest: Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")] = False,
+    model: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
+    ] = None,
+    model_name: Annotated[
+        str, typer.Option(help="Name the model is served under.")
+    ] = "translation",
+    batch_size: Annotated[int, typer.Option(min=1, help="Lines a request.")] = 32,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
+) -> None:
+    """Ask any signature: a line of standard input in, a JSON object of its outputs out."""
+    _refuse_two_places(server, rest, model)
+    from pipeline.predict import predict_standard_input
+
+    predict_standard_input(
+        signature, input_name, is_json, server, rest, model, model_name, batch_size, timeout
+    )
 
 
 @app.command(epilog=_example("seqloom monitor configs/demo.yaml --port 6006"))
@@ -228,6 +304,16 @@ def show(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
     from pipeline.experiment_file import dump_experiment
 
     typer.echo(dump_experiment(_load(experiment, overrides)[0]), nl=False)
+
+
+def _refuse_two_places(server: str, rest: bool, model: pathlib.Path | None) -> None:
+    """Hold a command that asks a model to one place of it; one here needs TensorFlow."""
+    if model is not None and server:
+        raise UserError("--model and --server were both given; keep one of the two")
+    if model is not None and rest:
+        raise UserError("--rest asks a server, and --model needs none; keep one of the two")
+    if model is not None:
+        _quiet_tensorflow()
 
 
 def _load(path: pathlib.Path, overrides: list[str]) -> "tuple[Experiment, Workspace]":

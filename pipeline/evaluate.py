@@ -7,33 +7,34 @@ import rich.console
 import tensorflow as tf
 
 from models.errors import UserError
-from models.sequence_model import LossSums
-from models.translation import TranslationModel
-from pipeline.assembly import (
-    build_model,
-    configure_tensorflow,
-    load_vocabularies,
-    search_options,
-)
+from models.sequence_model import LossSums, SequenceModel
+from pipeline.assembly import configure_tensorflow
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import read_pairs
 from pipeline.experiment import Experiment
-from pipeline.monitor.counting import counting
 from pipeline.prepare.manifest import load_manifest
-from pipeline.scoring import score_translations, tokenizer_for
+from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import best_fingerprint, restore_best
 from pipeline.train.validation import Losses, measure_losses
-from pipeline.translator import Translator
 from pipeline.workspace import Workspace, fingerprint, make_folder, write_json, write_text
+
+# What the labels of a task are, for the reader.
+_UNITS = {
+    "translation": "pieces",
+    "language_model": "pieces",
+    "classification": "texts",
+    "tagging": "words",
+    "answering": "questions",
+}
 
 
 def evaluate(
     experiment: Experiment, workspace: Workspace, console: rich.console.Console
 ) -> dict[str, Any]:
-    """Translate the test split and score it.
+    """Answer the test split and score the answers.
 
-    Writes `scores/test.json`, and beside it the sources, references and hypotheses, a sentence
-    a line.
+    Writes `scores/test.json`, and beside it what was asked, expected and answered, a record a
+    line.
 
     Args:
         experiment: The experiment.
@@ -49,42 +50,33 @@ def evaluate(
     load_manifest(workspace, experiment)
     configure_tensorflow(experiment)
     shards = workspace.shards("test")
-    ids, sources, references = read_pairs(shards)
-    if not ids:
+    pairs = read_pairs(shards)
+    if not pairs.targets:
         raise UserError(
             f"{workspace.data}: the test split is empty; name data.test or data.hold_out.test in "
             f"the experiment and run `seqloom prepare` again"
         )
-    vocabularies = load_vocabularies(experiment, workspace)
-    model = build_model(experiment, vocabularies)
+    task = make_task(experiment, workspace)
+    model = task.build_model()
     step = restore_best(workspace, model)
     make_folder(workspace.scores)
     options = BatchOptions(experiment.train.batch_tokens, experiment.train.shuffle_pool)
-    losses = measure_losses(_validation_step(model), shards, options, tf.distribute.get_strategy())
-    translator = Translator(
-        model, vocabularies, search_options(experiment), experiment.search.batch_size
-    )
-    with counting(console, "translating", len(ids), "sentences") as advance:
-        hypotheses = translator(ids, advance)
-    scores = score_translations(
-        hypotheses,
-        references,
-        [len(each) for each in ids],
-        tokenizer_for(experiment.data.target_language),
-    )
-    scores.table(console)
+    batches = task.validation_batches(shards, options)
+    losses = measure_losses(_validation_step(model), batches, tf.distribute.get_strategy())
+    judge = task.judge(model)
+    scored = judge.evaluate(pairs, console)
     report = {
         "fingerprint": evaluation_fingerprint(experiment, workspace),
         "checkpoint_step": step,
-        "search": experiment.search.model_dump(),
         **_loss_report(losses),
-        **dataclasses.asdict(scores),
+        **scored.scores,
     }
-    for name, lines in (
-        ("source", sources),
-        ("reference", references),
-        ("hypothesis", hypotheses),
-    ):
+    console.print(
+        f"Loss {losses.loss:.4f} nats, perplexity {losses.perplexity:.4g}, accuracy "
+        f"{losses.accuracy:.2%} of {losses.tokens:,} {_UNITS[experiment.model.task]}"
+    )
+    report.update(judge.measure(losses, pairs, console))
+    for name, lines in scored.lines.items():
         write_text(workspace.scores / f"test.{name}.txt", "".join(f"{x}\n" for x in lines))
     write_json(workspace.scores / "test.json", report)
     return report
@@ -98,7 +90,7 @@ def evaluation_fingerprint(experiment: Experiment, workspace: Workspace) -> str:
     )
 
 
-def _validation_step(model: TranslationModel):
+def _validation_step(model: SequenceModel):
     @tf.function(reduce_retracing=True)
     def validate(batch: tuple) -> LossSums:
         inputs, labels = batch

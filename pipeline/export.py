@@ -5,18 +5,15 @@ from typing import Any
 
 import rich.console
 
-from pipeline.assembly import (
-    build_model,
-    configure_tensorflow,
-    load_vocabularies,
-    search_options,
-)
+from pipeline.assembly import configure_tensorflow
 from pipeline.batches import read_pairs
 from pipeline.experiment import Experiment
 from pipeline.prepare.manifest import load_manifest
+from pipeline.tasks.contract import Task
+from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import best_fingerprint, latest_best, restore_best
 from pipeline.workspace import Workspace, fingerprint, published_folder, read_json, write_json
-from serving.export import ExportOptions, export_translation
+from serving.export import export_service
 from serving.server.version_folders import versions_on_disk
 
 _ORIGIN = pathlib.Path("assets.extra", "seqloom.json")
@@ -51,26 +48,15 @@ def _export(
     experiment: Experiment, workspace: Workspace, console: rich.console.Console
 ) -> pathlib.Path:
     configure_tensorflow(experiment)
-    vocabularies = load_vocabularies(experiment, workspace)
-    model = build_model(experiment, vocabularies)
+    task = make_task(experiment, workspace)
+    model = task.build_model()
     step = restore_best(workspace, model)
+    service = task.service(model)
     base = workspace.export / experiment.export.model_name
     destination = base / str(max(versions(base), default=0) + 1)
-    options = ExportOptions(
-        model_name=experiment.export.model_name,
-        search=search_options(experiment),
-        nbest=experiment.export.nbest,
-        max_source_length=experiment.export.max_source_length,
-    )
+    requests = service.warmup_requests(_warmup_texts(task, workspace))
     with published_folder(destination) as folder:
-        export_translation(
-            model,
-            vocabularies.source,
-            vocabularies.target,
-            options,
-            folder,
-            _warmup_texts(experiment, workspace),
-        )
+        export_service(service, folder, experiment.export.model_name, requests)
         write_json(folder / _ORIGIN, _origin(experiment, workspace, step))
     console.print(f"Exported step {step:,} to {destination}")
     return destination
@@ -112,7 +98,7 @@ def _origin(experiment: Experiment, workspace: Workspace, step: int) -> dict[str
     }
 
 
-def _warmup_texts(experiment: Experiment, workspace: Workspace) -> list[str]:
-    """Sentences of the valid split, or of the training split where there is none."""
+def _warmup_texts(task: Task, workspace: Workspace) -> list[str]:
+    """Texts of the valid split, or of the training split where there is none."""
     shards = workspace.shards("valid") or workspace.shards("train")
-    return read_pairs(shards, experiment.export.warmup_requests)[1]
+    return task.warmup_texts(read_pairs(shards, task.experiment.export.warmup_requests))

@@ -1,13 +1,11 @@
 """Stages as the command runs them: with progress, TensorBoard and what is up to date left out."""
 
-import pathlib
-
 import rich.console
 
 from models.errors import UserError
 from pipeline.evaluate import evaluate, evaluation_fingerprint
 from pipeline.experiment import Experiment
-from pipeline.export import export, is_exported, versions
+from pipeline.export import export, is_exported
 from pipeline.monitor.callbacks import build_callbacks
 from pipeline.prepare.manifest import load_manifest
 from pipeline.prepare.plan import list_splits
@@ -47,7 +45,7 @@ def train_stage(
         )
         outcome = trainer.run(callbacks)
     best = (
-        f"Best {experiment.train.best_metric} {outcome.best:.4g} at step {outcome.best_step:,}, in "
+        f"Best {experiment.best_metric} {outcome.best:.4g} at step {outcome.best_step:,}, in "
         f"{workspace.best}"
         if outcome.best_step
         else "There was no validation yet, and so no best model"
@@ -83,46 +81,6 @@ def run_stages(experiment: Experiment, workspace: Workspace, console: rich.conso
         console.print(f"export: up to date, {workspace.export}")
     else:
         export(experiment, workspace, console)
-
-
-def serve_stage(
-    experiment: Experiment, workspace: Workspace, address_file: pathlib.Path | None
-) -> int:
-    """Serve an experiment's exports until told to stop.
-
-    Args:
-        experiment: The experiment.
-        workspace: Its workspace.
-        address_file: Written once both ports answer; None for none.
-
-    Returns:
-        The server's exit status.
-
-    Raises:
-        UserError: If nothing was exported yet, or the server cannot be started so.
-    """
-    from serving.server.engine import serve
-    from serving.server.options import ServerOptions
-
-    base = workspace.export / experiment.export.model_name
-    if not versions(base):
-        raise UserError(f"{base}: no exported version yet; run `seqloom export` first")
-    options = experiment.serving
-    return serve(
-        ServerOptions(
-            model_name=experiment.export.model_name,
-            base_path=base,
-            host=options.host,
-            port=options.port,
-            rest_api_port=options.rest_api_port,
-            file_system_poll_wait_seconds=options.file_system_poll_wait_seconds,
-            threads=options.threads,
-            intra_op_threads=experiment.cluster.intra_op_threads,
-            inter_op_threads=experiment.cluster.inter_op_threads,
-            address_file=address_file,
-        ),
-        options.engine,
-    )
 
 
 def _is_prepared(experiment: Experiment, workspace: Workspace) -> bool:

@@ -3,15 +3,18 @@
 import contextlib
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from models.errors import UserError
 from serving import signatures
+from serving.answers import Continuation
 from serving.client import Client, ServerFailure
+from serving.generation import Generation, generation_columns
 from serving.server.version_folders import latest, versions_on_disk
 from serving.translate import Translates, translate_stream
 
-_THIS_MACHINE = "127.0.0.1"
+THIS_MACHINE = "127.0.0.1"
 
 
 def translate_standard_input(
@@ -43,9 +46,9 @@ def translate_standard_input(
     with contextlib.ExitStack() as stack:
         translator: Translates
         if model is not None:
-            translator = stack.enter_context(_local(model))
+            translator = stack.enter_context(local_model(model))
         else:
-            target = server or _THIS_MACHINE
+            target = server or THIS_MACHINE
             translator = stack.enter_context(
                 Client(target, protocol, model_name, timeout, batch_size)
             )
@@ -70,34 +73,115 @@ class LocalModel:
         from serving.server.saved_model import SavedModelSession
         from serving.server.status import ServingError
 
-        version = _version_folder(folder)
+        self._version = _version_folder(folder)
         try:
-            self._session = SavedModelSession(version)
+            self._session = SavedModelSession(self._version)
         except ServingError as error:
-            raise UserError(f"--model {version}: cannot be loaded: {error}") from None
+            raise UserError(f"--model {self._version}: cannot be loaded: {error}") from None
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Translate texts, one answer each."""
-        import numpy as np
+        answer = self._ask(signatures.TRANSLATE, {signatures.TEXT: texts})
+        return [text.decode("utf-8", "replace") for text in answer[signatures.TRANSLATION]]
 
-        signature = self._session.signatures[signatures.TRANSLATE.name]
-        [translations] = self._session.run(
-            {
-                signature.inputs[signatures.TEXT].name: np.array(
-                    [text.encode() for text in texts], object
-                )
-            },
-            [signature.outputs[signatures.TRANSLATION].name],
-        )
-        return [text.decode("utf-8", "replace") for text in translations]
+    def generate(self, prompts: Sequence[str], generation: Generation) -> list[Continuation]:
+        """Go on with texts, one continuation each."""
+        answer = self._ask(signatures.GENERATE, generation_columns(prompts, generation))
+        rows = zip(*(answer[name] for name in signatures.GENERATE.output_names), strict=True)
+        return [
+            Continuation(text.decode("utf-8", "replace"), float(score), int(tokens))
+            for text, score, tokens in rows
+        ]
+
+    def predict(
+        self, inputs: Mapping[str, Sequence], signature: str = "serving_default"
+    ) -> list[dict[str, Any]]:
+        """Run any signature; arguments and answers are those of `Client.predict`."""
+        import tensorflow as tf
+
+        from serving.server.status import ServingError
+
+        known = self._session.signatures.get(signature)
+        if known is None:
+            names = ", ".join(sorted(self._session.signatures))
+            raise UserError(
+                f"--model {self._version}: has no signature {signature!r}; expected one of {names}"
+            )
+        if set(known.inputs) != set(inputs):
+            raise UserError(
+                f"--model {self._version}: the signature {signature!r} was given "
+                f"{', '.join(inputs)}, and takes {', '.join(sorted(known.inputs))}"
+            )
+        dtypes = {name: tf.dtypes.as_dtype(info.dtype) for name, info in known.inputs.items()}
+        feeds = {
+            known.inputs[name].name: _column(column, dtypes[name].as_numpy_dtype, name)
+            for name, column in inputs.items()
+        }
+        try:
+            found = self._session.run(feeds, [info.name for info in known.outputs.values()])
+        except ServingError as error:
+            raise UserError(f"--model {self._version}: {error}") from None
+        columns = [_plain(each.tolist()) for each in found]
+        return [dict(zip(known.outputs, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def close(self) -> None:
         """Give the model's memory back."""
         self._session.close()
 
+    def _ask(
+        self, signature: signatures.Signature, columns: Mapping[str, Sequence]
+    ) -> dict[str, Any]:
+        """Run a signature."""
+        import numpy as np
+
+        known = self._session.signatures.get(signature.name)
+        if known is None or not (
+            set(known.inputs) == set(signature.input_names)
+            and set(known.outputs) >= set(signature.output_names)
+        ):
+            raise UserError(
+                f"--model {self._version}: has no signature {signature.name!r} from "
+                f"{', '.join(signature.input_names)} to {', '.join(signature.output_names)}; give "
+                f"the export of another task's model"
+            )
+        feeds = {}
+        for field in signature.inputs:
+            column = columns[field.name]
+            values = (
+                np.array([text.encode("utf-8", "replace") for text in column], object)
+                if field.dtype == "string"
+                else np.array(column, field.dtype)
+            )
+            feeds[known.inputs[field.name].name] = values
+        names = [known.outputs[name].name for name in signature.output_names]
+        return dict(zip(signature.output_names, self._session.run(feeds, names), strict=True))
+
+
+def _column(values: Sequence, dtype: Any, name: str) -> Any:
+    """An array [B] of texts, bytes or numbers."""
+    import numpy as np
+
+    is_text = [isinstance(value, (str, bytes)) for value in values]
+    if any(is_text) != all(is_text) or any(is_text) != (dtype == np.object_):
+        wanted = "a string" if dtype == np.object_ else f"a number ({np.dtype(dtype).name})"
+        raise UserError(f"the input {name!r} takes {wanted}, and was given another value")
+    if not any(is_text):
+        return np.array(values, dtype)
+    return np.array(
+        [v.encode("utf-8", "replace") if isinstance(v, str) else v for v in values], object
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Nested lists whose strings are decoded."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
 
 @contextlib.contextmanager
-def _local(folder: pathlib.Path) -> Iterator[LocalModel]:
+def local_model(folder: pathlib.Path) -> Iterator[LocalModel]:
+    """An exported model, closed in the end."""
     model = LocalModel(folder)
     try:
         yield model

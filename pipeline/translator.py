@@ -6,9 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from models.search.hypotheses import SearchOptions
-from models.tokenizers import with_begin, with_end
+from models.tokenizers import TextVocabulary, ragged_ids, with_begin, with_end
 from models.translation import TranslationModel
-from pipeline.assembly import Vocabularies
 
 
 class Translator:
@@ -16,7 +15,7 @@ class Translator:
 
     Args:
         model: The model.
-        vocabularies: Its vocabularies.
+        target: Vocabulary of the target.
         options: The search.
         batch_size: Sentences a search.
     """
@@ -24,12 +23,12 @@ class Translator:
     def __init__(
         self,
         model: TranslationModel,
-        vocabularies: Vocabularies,
+        target: TextVocabulary,
         options: SearchOptions,
         batch_size: int,
     ):
         self._model = model
-        self._vocabularies = vocabularies
+        self._target = target
         self._options = options
         self._batch_size = batch_size
         self._translate = tf.function(
@@ -52,7 +51,7 @@ class Translator:
         texts: list[str] = [""] * len(sources)
         for first in range(0, len(order), self._batch_size):
             chosen = order[first : first + self._batch_size]
-            ragged = tf.ragged.constant([list(sources[i]) for i in chosen], tf.int32, 1)
+            ragged = ragged_ids([sources[i] for i in chosen])
             found = self._translate(with_end(ragged).to_tensor()).numpy()
             for index, text in zip(chosen, found, strict=True):
                 texts[index] = text.decode("utf-8", "replace")
@@ -62,12 +61,13 @@ class Translator:
 
     def _search(self, source: tf.Tensor) -> tf.Tensor:
         hypotheses = self._model.translate(source, self._options)
-        return self._vocabularies.target.decode(hypotheses.ids[:, 0, :])  # [B]
+        return self._target.decode(hypotheses.ids[:, 0, :])  # [B]
 
 
 def align(
     model: TranslationModel,
-    vocabularies: Vocabularies,
+    source_vocabulary: TextVocabulary,
+    target_vocabulary: TextVocabulary,
     sources: Sequence[Sequence[int]],
     texts: Sequence[str],
 ) -> list[tuple[list[str], list[str], np.ndarray]]:
@@ -75,7 +75,8 @@ def align(
 
     Args:
         model: The model.
-        vocabularies: Its vocabularies.
+        source_vocabulary: Of the source.
+        target_vocabulary: Of the target.
         sources: Ids, without marks.
         texts: A translation of each.
 
@@ -83,13 +84,12 @@ def align(
         For each, the source pieces [S], the target pieces [T] and the attention [T, S], end
         marks included.
     """
-    ids = vocabularies.target.encode(tf.constant(list(texts)))  # [B, (T)]
-    ragged = tf.ragged.constant([list(each) for each in sources], tf.int32, 1)
-    source = with_end(ragged).to_tensor()  # [B, S]
+    ids = target_vocabulary.encode(tf.constant(list(texts)))  # [B, (T)]
+    source = with_end(ragged_ids(sources)).to_tensor()  # [B, S]
     labels = with_end(ids).to_tensor()  # [B, T]
     weights = model.force(source, with_begin(ids).to_tensor(), labels).weights  # [B, T, S]
-    source_pieces = vocabularies.source.pieces(source).numpy()
-    target_pieces = vocabularies.target.pieces(labels).numpy()
+    source_pieces = source_vocabulary.pieces(source).numpy()
+    target_pieces = target_vocabulary.pieces(labels).numpy()
     outcome = []
     for row, each in enumerate(weights.numpy()):
         from_pieces = [piece.decode() for piece in source_pieces[row] if piece]

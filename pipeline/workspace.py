@@ -118,7 +118,7 @@ class Workspace:
 
     def vocabulary(self, side: str) -> pathlib.Path:
         """Path of the SentencePiece model of a side (`source`, `target` or `shared`)."""
-        return self.data / f"{side}.spm"
+        return self.data / vocabulary_file(side)
 
     def counts(self, side: str) -> pathlib.Path:
         """Path of the unigram counts of a side: one line an id, `piece TAB count`."""
@@ -150,6 +150,11 @@ def _lock(descriptor: int, refusal: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(refusal) from None
+
+
+def vocabulary_file(name: str) -> str:
+    """File name of a vocabulary: a SentencePiece model, or a table of pieces as JSON."""
+    return f"{name}.vocabulary"
 
 
 def fingerprint(value: Any) -> str:

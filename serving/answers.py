@@ -47,6 +47,21 @@ class PairScore:
 
 
 @dataclasses.dataclass(frozen=True)
+class Continuation:
+    """How a text goes on.
+
+    Attributes:
+        text: What is added to the prompt, the space before it too.
+        score: Its log probability.
+        tokens: Pieces that were added, an end mark counted.
+    """
+
+    text: str
+    score: float
+    tokens: int
+
+
+@dataclasses.dataclass(frozen=True)
 class VersionStatus:
     """State of one version of a model.
 

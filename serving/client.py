@@ -12,26 +12,31 @@ import functools
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from models.errors import UserError
 from serving import signatures
-from serving.answers import Alignment, PairScore, Translation, VersionStatus
+from serving.answers import Alignment, Continuation, PairScore, Translation, VersionStatus
+from serving.generation import Generation, generation_columns
 from serving.signatures import Signature
 from serving.translate import StreamSummary, translate_stream
 from serving.transport import (
     DEADLINE_EXCEEDED,
+    INVALID_ARGUMENT,
     NO_SUCH_SIGNATURE,
     NOT_A_SERVER,
     NOT_FOUND,
     UNAVAILABLE,
     CallError,
+    Column,
 )
 from serving.transports import connect
 
 __all__ = [
     "Alignment",
     "Client",
+    "Continuation",
+    "Generation",
     "PairScore",
     "ServerFailure",
     "StreamSummary",
@@ -166,6 +171,56 @@ class Client:
             )
         ]
 
+    def generate(
+        self, prompts: Sequence[str], generation: Generation | None = None
+    ) -> list[Continuation]:
+        """Let a language model go on with texts.
+
+        Args:
+            prompts: How each text begins; may be empty.
+            generation: How words are drawn; its defaults if None.
+
+        Raises:
+            UserError: If the server cannot be reached, or does not serve such a model, or
+                `generation` cannot be right.
+            ServerFailure: If the server fails.
+        """
+        columns = generation_columns(prompts, generation or Generation())
+        return [
+            Continuation(text, score, tokens)
+            for answer in self._ask(signatures.GENERATE, columns)
+            for text, score, tokens in _zipped(answer, *signatures.GENERATE.output_names)
+        ]
+
+    def predict(
+        self, inputs: Mapping[str, Sequence], signature: str = "serving_default"
+    ) -> list[dict[str, Any]]:
+        """Run any signature of any model.
+
+        Args:
+            inputs: Columns by name, all of one length: texts, bytes, integers or floats.
+            signature: Its name.
+
+        Returns:
+            The outputs by name, a row each, in order: strings, numbers or nested lists of them.
+            What has many elements is as long as in the longest row of its batch.
+
+        Raises:
+            UserError: If the inputs cannot be right, the server cannot be reached, does not serve
+                such a model or refuses the inputs.
+            ServerFailure: If the server fails.
+        """
+        sizes = {len(column) for column in inputs.values()}
+        if len(sizes) != 1:
+            raise UserError(
+                f"signature {signature!r}: its inputs have {sorted(sizes) or 'no'} rows; give "
+                f"each input as many"
+            )
+        rows = []
+        for answer in self._ask(Signature(signature, (), ()), inputs):
+            rows += [dict(zip(answer, row, strict=True)) for row in _zipped(answer, *answer)]
+        return rows
+
     def status(self) -> list[VersionStatus]:
         """The versions of the model that the server knows, highest number first.
 
@@ -176,14 +231,14 @@ class Client:
         return self._repeat(self._transport.status, "")
 
     def _ask(
-        self, signature: Signature, columns: Mapping[str, Sequence[str]]
+        self, signature: Signature, columns: Mapping[str, Sequence]
     ) -> Iterator[dict[str, list]]:
         """Run a signature batch by batch."""
-        encoded = {name: _encoded(texts) for name, texts in columns.items()}
+        encoded = {name: _encoded(values) for name, values in columns.items()}
         size = len(next(iter(encoded.values())))
         for start in range(0, size, self._batch_size):
             stop = min(start + self._batch_size, size)
-            batch = {name: texts[start:stop] for name, texts in encoded.items()}
+            batch = {name: values[start:stop] for name, values in encoded.items()}
             predict = functools.partial(self._transport.predict, signature.name, batch)
             answer = self._repeat(predict, signature.name)
             self._check(answer, signature, stop - start)
@@ -212,7 +267,7 @@ class Client:
                 f"{missing[0]!r} from its signature {signature.name!r}: it is not a translation "
                 "model that `seqloom export` wrote. Give another model name"
             )
-        for name in signature.output_names:
+        for name in signature.output_names or answer:
             if not isinstance(answer[name], list) or len(answer[name]) != size:
                 raise ServerFailure(
                     f"{self._transport.address}: the output {name!r} does not have one entry for "
@@ -232,7 +287,9 @@ class Client:
             NOT_FOUND: f"the server has no model {model!r} that answers ({error.message}). Give "
             "the name it was exported under",
             NO_SUCH_SIGNATURE: f"the model {model!r} has no signature {signature!r} "
-            f"({error.message}). Export it again with `seqloom export`",
+            f"({error.message}). Give another one, or export it again with `seqloom export`",
+            INVALID_ARGUMENT: f"the server refuses what it was asked ({error.message}). Give the "
+            f"inputs that the signature {signature!r} of the model {model!r} takes",
             DEADLINE_EXCEEDED: f"no answer within {self._timeout:g} s. Give it more time, or "
             f"send fewer than {self._batch_size} texts at once",
         }
@@ -241,7 +298,9 @@ class Client:
         return ServerFailure(f"{address}: {error}")
 
 
-def _encoded(texts: Sequence[str]) -> list[bytes]:
+def _encoded(texts: Sequence) -> Column:
+    if texts and not isinstance(texts[0], str):
+        return texts
     encoded = []
     for number, text in enumerate(texts, start=1):
         try:

@@ -1,6 +1,6 @@
 """gRPC: the messages of `wire.py` over one channel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -14,6 +14,7 @@ from serving.transport import (
     NOT_A_SERVER,
     UNAVAILABLE,
     CallError,
+    Column,
     Transport,
 )
 
@@ -35,14 +36,14 @@ class GrpcTransport(Transport):
         self._status = self._method("ModelService/GetModelStatus", wire.GetModelStatusResponse)
 
     def predict(
-        self, signature: str, inputs: Mapping[str, Sequence[bytes]], timeout: float
+        self, signature: str, inputs: Mapping[str, Column], timeout: float
     ) -> dict[str, list]:
         """Run a signature."""
         request = wire.PredictRequest()
         request.model_spec.name = self._model_name
         request.model_spec.signature_name = signature
-        for alias, texts in inputs.items():
-            wire.write_strings(texts, request.inputs[alias])
+        for alias, values in inputs.items():
+            wire.write_column(values, request.inputs[alias])
         response = _call(self._predict, request, timeout)
         try:
             return {alias: wire.read_tensor(one) for alias, one in response.outputs.items()}

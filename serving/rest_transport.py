@@ -1,9 +1,10 @@
 """REST: JSON over HTTP, on kept-alive connections."""
 
+import base64
 import json
 import struct
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -11,17 +12,19 @@ import httpx
 from serving.answers import VersionStatus
 from serving.transport import (
     DEADLINE_EXCEEDED,
+    INVALID_ARGUMENT,
     LOOPBACK,
     NO_SUCH_SIGNATURE,
     NOT_A_SERVER,
     NOT_FOUND,
     UNAVAILABLE,
     CallError,
+    Column,
     Transport,
 )
 
 _HTTP_CODES = {
-    400: "INVALID_ARGUMENT",
+    400: INVALID_ARGUMENT,
     404: NOT_FOUND,
     413: "RESOURCE_EXHAUSTED",
     429: "RESOURCE_EXHAUSTED",
@@ -53,10 +56,10 @@ class RestTransport(Transport):
         self._client = httpx.Client(trust_env=not host.startswith(LOOPBACK))
 
     def predict(
-        self, signature: str, inputs: Mapping[str, Sequence[bytes]], timeout: float
+        self, signature: str, inputs: Mapping[str, Column], timeout: float
     ) -> dict[str, list]:
         """Run a signature."""
-        tensors = {alias: [text.decode() for text in texts] for alias, texts in inputs.items()}
+        tensors = {alias: [_as_json(one) for one in column] for alias, column in inputs.items()}
         body = {"signature_name": signature, "inputs": tensors}
         answer = self._send("POST", ":predict", timeout, json.dumps(body, ensure_ascii=False))
         outputs = answer.get("outputs")
@@ -93,6 +96,15 @@ class RestTransport(Transport):
         except httpx.RemoteProtocolError as error:
             raise CallError(*_protocol_problem(str(error))) from None
         return _parsed(response)
+
+
+def _as_json(value: bytes | int | float) -> str | int | float | dict[str, str]:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(value).decode()}
 
 
 def _protocol_problem(message: str) -> tuple[str, str]:

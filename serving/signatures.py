@@ -1,4 +1,4 @@
-"""The signatures of a translation SavedModel: their names, inputs and outputs.
+"""The signatures of every SavedModel: their names, inputs and outputs.
 
 The exporter declares them, the server's tests expect them and the client asks for them, all
 from here. Nothing heavier than the standard library is imported, so that the client starts
@@ -23,6 +23,22 @@ TARGET_TOKENS = "target_tokens"
 ALIGNMENT = "alignment"
 LOG_PROBABILITY = "log_probability"
 TOKENS = "tokens"
+STORY = "story"
+QUESTION = "question"
+ANSWER = "answer"
+STORY_TOKENS = "story_tokens"
+WEIGHTS = "weights"
+TAGS = "tags"
+LABEL = "label"
+LABELS = "labels"
+SENTENCE_WEIGHTS = "sentence_weights"
+PERPLEXITY = "perplexity"
+PROMPT = "prompt"
+MAX_TOKENS = "max_tokens"
+TEMPERATURE = "temperature"
+TOP_K = "top_k"
+TOP_P = "top_p"
+SEED = "seed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +49,8 @@ class Field:
         name: Its alias in requests and responses.
         dtype: Name of the TensorFlow type: `string`, `float32` or `int32`.
         axes: A letter an axis: `B` sentences, `N` hypotheses, `S` source pieces, `T` target
-            pieces. No axis has a fixed size.
+            pieces, `C` labels, `D` sentences of a text, `K` reads of it. No axis has a
+            fixed size.
         meaning: What it holds, in a phrase.
     """
 
@@ -117,4 +134,113 @@ FORCED_SCORE = Signature(
 )
 
 TRANSLATION_SIGNATURES = (TRANSLATE, NBEST, ALIGN, FORCED_SCORE)
-BY_NAME = {signature.name: signature for signature in TRANSLATION_SIGNATURES}
+
+_STORY_AND_QUESTION = (
+    Field(STORY, "string", "B", "stories; line breaks part their sentences"),
+    Field(QUESTION, "string", "B", "the question about each"),
+)
+
+ANSWER_QUESTION = Signature(
+    name="serving_default",
+    inputs=_STORY_AND_QUESTION,
+    outputs=(
+        Field(ANSWER, "string", "B", "the likeliest answer"),
+        Field(SCORE, "float32", "B", "its probability"),
+    ),
+)
+
+LOOK_UP = Signature(
+    name="attention",
+    inputs=_STORY_AND_QUESTION,
+    outputs=(
+        Field(ANSWER, "string", "B", "the likeliest answer"),
+        Field(STORY_TOKENS, "string", "BS", 'pieces or sentences of the story, padded with ""'),
+        Field(WEIGHTS, "float32", "BKS", "attention of each read over them"),
+    ),
+)
+
+ANSWERING_SIGNATURES = (ANSWER_QUESTION, LOOK_UP)
+
+TAG = Signature(
+    name="serving_default",
+    inputs=(Field(TEXT, "string", "B", "sentences, their words parted by white space"),),
+    outputs=(
+        Field(TOKENS, "string", "BS", 'the words, padded with ""'),
+        Field(TAGS, "string", "BS", "the likeliest tag of each"),
+        Field(SCORES, "float32", "BS", "the tag's probability"),
+    ),
+)
+
+TAGGING_SIGNATURES = (TAG,)
+
+_TEXT_TO_CLASSIFY = Field(TEXT, "string", "B", "texts; line breaks part their sentences")
+
+CLASSIFY = Signature(
+    name="serving_default",
+    inputs=(_TEXT_TO_CLASSIFY,),
+    outputs=(
+        Field(LABEL, "string", "B", "the likeliest label"),
+        Field(SCORE, "float32", "B", "its probability"),
+    ),
+)
+
+PROBABILITIES = Signature(
+    name="probabilities",
+    inputs=(_TEXT_TO_CLASSIFY,),
+    outputs=(
+        Field(LABELS, "string", "BC", "all labels, the likeliest first"),
+        Field(SCORES, "float32", "BC", "their probabilities"),
+    ),
+)
+
+WORD_ATTENTION = Signature(
+    name="attention",
+    inputs=(_TEXT_TO_CLASSIFY,),
+    outputs=(
+        Field(LABEL, "string", "B", "the likeliest label"),
+        Field(TOKENS, "string", "BS", 'pieces of the text, padded with ""'),
+        Field(WEIGHTS, "float32", "BS", "attention to each"),
+    ),
+)
+
+SENTENCE_ATTENTION = Signature(
+    name="attention",
+    inputs=(_TEXT_TO_CLASSIFY,),
+    outputs=(
+        Field(LABEL, "string", "B", "the likeliest label"),
+        Field(TOKENS, "string", "BDS", 'pieces of each sentence, padded with ""'),
+        Field(WEIGHTS, "float32", "BDS", "attention to each within its sentence"),
+        Field(SENTENCE_WEIGHTS, "float32", "BD", "attention to each sentence"),
+    ),
+)
+
+CLASSIFICATION_SIGNATURES = (CLASSIFY, PROBABILITIES)
+
+SCORE_TEXT = Signature(
+    name="serving_default",
+    inputs=(Field(TEXT, "string", "B", "texts to score"),),
+    outputs=(
+        Field(LOG_PROBABILITY, "float32", "B", "sum over the pieces and the ends of lines"),
+        Field(TOKENS, "int32", "B", "number of terms of that sum"),
+        Field(PERPLEXITY, "float32", "B", "exp(-log_probability / tokens)"),
+    ),
+)
+
+GENERATE = Signature(
+    name="generate",
+    inputs=(
+        Field(PROMPT, "string", "B", "how each text begins; may be empty"),
+        Field(MAX_TOKENS, "int32", "B", "pieces to add at most"),
+        Field(TEMPERATURE, "float32", "B", "divides logits; 0 takes the likeliest piece"),
+        Field(TOP_K, "int32", "B", "draw from that many of the likeliest pieces; 0 from all"),
+        Field(TOP_P, "float32", "B", "draw from the likeliest of that joint probability"),
+        Field(SEED, "int32", "B", "of the draws; the same seed gives the same text"),
+    ),
+    outputs=(
+        Field(TEXT, "string", "B", "how the text goes on"),
+        Field(SCORE, "float32", "B", "log probability of what was added"),
+        Field(TOKENS, "int32", "B", "pieces added, an end mark counted"),
+    ),
+)
+
+LANGUAGE_MODEL_SIGNATURES = (SCORE_TEXT, GENERATE)

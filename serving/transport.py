@@ -5,8 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from serving.answers import VersionStatus
 
+# A tensor [B]: strings as UTF-8, int32 or float32; all of one type.
+Column = Sequence[bytes] | Sequence[int] | Sequence[float]
+
 UNAVAILABLE = "UNAVAILABLE"
 NOT_FOUND = "NOT_FOUND"
+INVALID_ARGUMENT = "INVALID_ARGUMENT"
 DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
 NO_SUCH_SIGNATURE = "NO_SUCH_SIGNATURE"
 NOT_A_SERVER = "NOT_A_SERVER"
@@ -42,13 +46,13 @@ class Transport(abc.ABC):
 
     @abc.abstractmethod
     def predict(
-        self, signature: str, inputs: Mapping[str, Sequence[bytes]], timeout: float
+        self, signature: str, inputs: Mapping[str, Column], timeout: float
     ) -> dict[str, list]:
         """Run a signature.
 
         Args:
             signature: Its name.
-            inputs: Tensors string[B] by alias, UTF-8.
+            inputs: Tensors by alias, each of at least one row.
             timeout: Seconds.
 
         Returns:

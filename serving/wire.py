@@ -25,6 +25,13 @@ _NUMBERS = {
     9: ("int64_val", "q"),
 }
 
+# Type of an element -> type number and typed field of a request's tensor.
+_COLUMNS: dict[type, tuple[int, str]] = {
+    bytes: (STRING_TYPE, "string_val"),
+    int: (3, "int_val"),
+    float: (1, "float_val"),
+}
+
 # Message -> (field, number, type). A type that is no scalar names another message; a leading
 # `*` makes the field repeated, `{}` a map from strings.
 _MESSAGES = {
@@ -112,16 +119,18 @@ GetModelStatusRequest = _class("GetModelStatusRequest")
 GetModelStatusResponse = _class("GetModelStatusResponse")
 
 
-def write_strings(texts: Sequence[bytes], tensor: message.Message) -> None:
+def write_column(
+    values: Sequence[bytes] | Sequence[int] | Sequence[float], tensor: message.Message
+) -> None:
     """Fill a tensor of the request.
 
     Args:
-        texts: The elements of a tensor string[B].
+        values: The elements of a tensor [B], at least one: strings, int32 or float32.
         tensor: An empty `Tensor`.
     """
-    tensor.dtype = STRING_TYPE
-    tensor.tensor_shape.dim.add().size = len(texts)
-    tensor.string_val.extend(texts)
+    tensor.dtype, field = _COLUMNS[type(values[0])]
+    tensor.tensor_shape.dim.add().size = len(values)
+    getattr(tensor, field).extend(values)
 
 
 def read_tensor(tensor: message.Message) -> Any:

@@ -119,10 +119,14 @@ def test_nothing_that_the_client_imports_imports_tensorflow():
         assert not [each for each in imports(name) if below(each, *HEAVY)], name
 
 
-def test_the_client_starts_without_tensorflow():
+@pytest.mark.parametrize(
+    "name",
+    ["serving.client", "pipeline.serve", "pipeline.experiment_file", "pipeline.prepare.stages"],
+)
+def test_what_needs_no_tensorflow_starts_without_it(name):
     """The packages it imports from elsewhere bring none either."""
     program = (
-        "import sys, serving.client\n"
+        f"import sys, {name}\n"
         f"print(*[name for name in {HEAVY!r} if name in sys.modules], sep='\\n')"
     )
     done = subprocess.run(

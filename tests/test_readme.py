@@ -6,7 +6,8 @@ import re
 import yaml
 from command import ROOT, seqloom
 
-from models.attention import ATTENTIONS
+from models.attention.kinds import ATTENTIONS
+from models.attention.scores import SCORES
 from models.bridges import BRIDGES
 from models.decoders import DECODERS
 from models.recurrent import CELLS
@@ -46,7 +47,7 @@ def test_the_signatures_are_those_of_an_export():
 
 
 def test_the_choices_are_those_there_are():
-    for choices in (CELLS, DECODERS, ATTENTIONS, BRIDGES):
+    for choices in (CELLS, DECODERS, SCORES, ATTENTIONS, BRIDGES):
         for name in choices:
             assert f"`{name}`" in README
 

@@ -24,6 +24,10 @@ class SearchOptions:
         max_length_factor: With `max_length_extra`, words at most: factor times source words
             plus extra, end mark aside.
         max_length_extra: See there.
+        temperature: Divides logits before words are drawn (sampling).
+        top_k: Words that are drawn from at most, the likeliest ones; 0 for all (sampling).
+        top_p: Joint probability of the likeliest words that are drawn from (sampling).
+        seed: Of the draws (sampling).
     """
 
     kind: str = "beam"
@@ -32,17 +36,22 @@ class SearchOptions:
     nbest: int = 1
     max_length_factor: float = 2.0
     max_length_extra: int = 10
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
 
     @property
     def width(self) -> int:
         """Hypotheses kept of a sentence."""
-        return 1 if self.kind == "greedy" else self.beam_size
+        return self.beam_size if self.kind == "beam" else 1
 
 
 class SearchLimits(NamedTuple):
     """Bounds of a search, per sentence, so that no sentence depends on its batch."""
 
     max_words: tf.Tensor  # [B], int32: words at most, end mark aside
+    min_words: tf.Tensor | None = None  # [B], int32: words at least (sampling); 0 if None
 
     @classmethod
     def from_source(cls, lengths: tf.Tensor, options: SearchOptions) -> "SearchLimits":

@@ -9,8 +9,13 @@ from models.errors import UserError
 from models.search.beam import beam_search
 from models.search.greedy import greedy_search
 from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
+from models.search.sampling import sampling_search
 
-SEARCHES: dict[str, Callable[..., Hypotheses]] = {"greedy": greedy_search, "beam": beam_search}
+SEARCHES: dict[str, Callable[..., Hypotheses]] = {
+    "greedy": greedy_search,
+    "beam": beam_search,
+    "sampling": sampling_search,
+}
 
 
 def search(

@@ -8,8 +8,10 @@ import keras
 from rich.console import Console
 
 from models.errors import UserError
+from models.gradient_flow import LayerFlow
 from pipeline.monitor.attention import AttentionPictures
 from pipeline.monitor.event_log import EventLog
+from pipeline.monitor.gradient_flow import GradientFlow
 from pipeline.monitor.histograms import Weights
 from pipeline.monitor.panel import Observation, Panel, ValidationSamples
 from pipeline.monitor.progress import TrainingProgress
@@ -22,9 +24,10 @@ PANELS: dict[str, Callable[[], Panel]] = {
     "translations": Translations,
     "attention": AttentionPictures,
     "weights": Weights,
+    "gradient_flow": GradientFlow,
 }
 
-DEFAULT_PANELS = ("scalars", "charts", "translations", "attention")
+DEFAULT_PANELS = ("scalars", "charts", "translations", "attention", "gradient_flow")
 
 
 class TensorBoardMonitor(keras.callbacks.Callback):
@@ -35,6 +38,7 @@ class TensorBoardMonitor(keras.callbacks.Callback):
     - `on_test_end(logs)`: figures of a validation. They stand at `logs["step"]` if that is
       given, else at the last step reported.
     - `on_samples(step, samples)`: translated validation sentences.
+    - `on_gradient_flow(step, flows)`: norms of the recurrent layers' Jacobians.
 
     The log opens with the first hook and is flushed after each, so that a killed process
     loses nothing it reported.
@@ -76,6 +80,11 @@ class TensorBoardMonitor(keras.callbacks.Callback):
         """Show translated validation sentences."""
         self._step = int(step)
         self._show(samples=samples)
+
+    def on_gradient_flow(self, step: int, flows: Sequence[LayerFlow]) -> None:
+        """Show how far back gradients reach."""
+        self._step = int(step)
+        self._show(gradient_flow=flows)
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
         """Close the event log."""
@@ -138,6 +147,21 @@ def show_samples(
     for callback in callbacks:
         if isinstance(callback, TensorBoardMonitor):
             callback.on_samples(step, samples)
+
+
+def show_gradient_flow(
+    callbacks: Iterable[keras.callbacks.Callback], step: int, flows: Sequence[LayerFlow]
+) -> None:
+    """Hand norms of the recurrent layers' Jacobians to those callbacks that show them.
+
+    Args:
+        callbacks: Any Keras callbacks.
+        step: Updates made so far.
+        flows: A flow a layer.
+    """
+    for callback in callbacks:
+        if isinstance(callback, TensorBoardMonitor):
+            callback.on_gradient_flow(step, flows)
 
 
 def _panel(name: str) -> Panel:

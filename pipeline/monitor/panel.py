@@ -2,11 +2,12 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 
+from models.gradient_flow import LayerFlow
 from pipeline.monitor.event_log import EventLog
 
 
@@ -43,6 +44,7 @@ class Observation:
         training: Figures over the batches since the last report.
         validation: Figures over the validation split.
         samples: Translated validation sentences, or None.
+        gradient_flow: Norms of the recurrent layers' Jacobians.
     """
 
     step: int
@@ -50,6 +52,7 @@ class Observation:
     training: Mapping[str, float] = dataclasses.field(default_factory=dict)
     validation: Mapping[str, float] = dataclasses.field(default_factory=dict)
     samples: ValidationSamples | None = None
+    gradient_flow: Sequence[LayerFlow] = ()
 
 
 class Panel(abc.ABC):

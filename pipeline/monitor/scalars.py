@@ -18,6 +18,10 @@ DESCRIPTIONS = {
     "gradient_norm": "Global norm of the gradients before clipping.",
     "source_tokens_per_second": "Source pieces trained on a second, pads not counted.",
     "target_tokens_per_second": "Target pieces trained on a second, pads not counted.",
+    "sampling_probability": "How probable it is that a word is the model's own, not the right one.",
+    "admitted_length": "Longest pair that the epoch trains on, in pieces, its mark included.",
+    "self_paced_threshold": "Mean loss a piece, in nats, below which an example counts.",
+    "kept_share": "Share of examples that count, by their weights.",
     "bleu": "BLEU of translated validation sentences.",
     "chrf": "chrF of translated validation sentences.",
 }

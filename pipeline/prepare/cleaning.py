@@ -9,6 +9,7 @@ from pipeline.prepare.reasons import (
     IDENTICAL,
     INVALID_UTF8,
     LENGTH_RATIO,
+    NOT_ALIGNED,
     TOO_LONG,
     Dropped,
 )
@@ -19,19 +20,26 @@ from pipeline.prepare.reasons import (
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-def check_characters(source: bytes, target: bytes) -> None:
+def check_characters(*sides: bytes, keep_blank: bool = False) -> None:
     """Hold a pair to the rules of every split: UTF-8, no control characters, not empty.
 
+    Args:
+        *sides: The sides that the task has.
+        keep_blank: Let empty ones pass.
+
     Raises:
-        Dropped: With the first of the three that either side breaks.
+        Dropped: With the first of the three that a side breaks.
     """
     try:
-        source_text, target_text = source.decode("utf-8"), target.decode("utf-8")
+        texts = [side.decode("utf-8") for side in sides]
     except UnicodeDecodeError:
         raise Dropped(INVALID_UTF8) from None
-    if _has_control_characters(source_text) or _has_control_characters(target_text):
+    # In a corpus whose lines stay as they are, a tab is as good as a space.
+    if any(
+        _has_control_characters(text.replace("\t", " ") if keep_blank else text) for text in texts
+    ):
         raise Dropped(CONTROL_CHARACTERS)
-    if not source_text.strip() or not target_text.strip():
+    if not keep_blank and not all(text.strip() for text in texts):
         raise Dropped(EMPTY)
 
 
@@ -51,16 +59,44 @@ def check_difference(source: bytes, target: bytes) -> None:
 
 
 class LengthRules:
-    """Limits on the pieces of a pair.
+    """Rules on the pieces of a pair.
 
     Args:
         cleaning: The limits.
+        task: The task: the ratio is translation's, and in tagging the sides have one length.
+        keep_blank: Let sides without pieces pass.
+        keep_end: Cut the start off sources that are too long, since a question ends them.
     """
 
-    def __init__(self, cleaning: Cleaning):
+    def __init__(
+        self,
+        cleaning: Cleaning,
+        task: str = "translation",
+        keep_blank: bool = False,
+        keep_end: bool = False,
+    ):
         self._limits = (cleaning.max_source_length, cleaning.max_target_length)
+        self._task = task
+        self._keep_blank = keep_blank
+        self._keep_end = keep_end
+        if task == "tagging":
+            self._limits = (min(self._limits),) * 2
         self._max_ratio = cleaning.max_length_ratio
         self._truncate = cleaning.too_long == "truncate"
+
+    def check(self, source: list[int], target: list[int]) -> None:
+        """Hold a pair of any split to having pieces on the sides of its task.
+
+        Raises:
+            Dropped: If a side has none, as one of zero-width characters alone, or a sentence has
+                more or fewer tags than words.
+        """
+        if self._keep_blank:
+            return
+        if not target or not (source or self._task == "language_model"):
+            raise Dropped(EMPTY)
+        if self._task == "tagging" and len(source) != len(target):
+            raise Dropped(NOT_ALIGNED)
 
     def apply(self, source: list[int], target: list[int]) -> tuple[list[int], list[int], bool]:
         """Hold a pair of the training split to the limits.
@@ -81,18 +117,9 @@ class LengthRules:
         longer = lengths[0] > self._limits[0] or lengths[1] > self._limits[1]
         if longer and not self._truncate:
             raise Dropped(TOO_LONG)
-        if max(lengths) > self._max_ratio * min(lengths):
+        if self._task == "translation" and max(lengths) > self._max_ratio * min(lengths):
             raise Dropped(LENGTH_RATIO)
         if not longer:
             return source, target, False
-        return source[: self._limits[0]], target[: self._limits[1]], True
-
-
-def check_pieces(source: list[int], target: list[int]) -> None:
-    """Hold a pair of any split to the rule that normalising leaves pieces on both sides.
-
-    Raises:
-        Dropped: If a side has none, as one of zero-width characters alone.
-    """
-    if not source or not target:
-        raise Dropped(EMPTY)
+        kept = source[-self._limits[0] :] if self._keep_end else source[: self._limits[0]]
+        return kept, target[: self._limits[1]], True

@@ -7,7 +7,7 @@ import itertools
 import os
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from models.errors import UserError
@@ -15,6 +15,8 @@ from pipeline.prepare.encodings import advice, is_text
 from pipeline.workspace import file_fingerprint
 
 BLOCK_LINES = 4096
+
+RecordStart = Callable[[bytes, bytes], bool]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD_BYTES = 1 << 16  # of a file, from which its encoding is guessed
 
@@ -29,8 +31,9 @@ class FileFacts:
         bytes: Size of the file.
         hash: Of the file's bytes.
         lines: Number of lines.
-        offsets: In the plain text, of every `BLOCK_LINES`-th line's first byte, behind a
-            byte order mark, and last of the end.
+        offsets: In the plain text, of the first byte of each block of about `BLOCK_LINES`
+            lines, behind a byte order mark, and last of the end.
+        first_lines: Number, from 1, of the first line of each block.
     """
 
     path: str
@@ -39,15 +42,18 @@ class FileFacts:
     hash: str
     lines: int
     offsets: tuple[int, ...]
+    first_lines: tuple[int, ...]
 
 
-def inspect_file(path: str, unpacked: pathlib.Path) -> FileFacts:
+def inspect_file(path: str, unpacked: pathlib.Path, starts: RecordStart | None = None) -> FileFacts:
     """Read a file once and say what it holds.
 
     Args:
         path: The file. If its name ends in `.gz` it is unpacked, because a gzip cannot be
             read from the middle.
         unpacked: Where the plain text of a gzip goes.
+        starts: Whether a record may start at a line, told the line before it and the line;
+            None if any line may. Blocks begin at no other.
 
     Raises:
         UserError: If the file is missing, not a regular file, unreadable, empty, a torn
@@ -59,7 +65,7 @@ def inspect_file(path: str, unpacked: pathlib.Path) -> FileFacts:
         _unpack(path, unpacked)
         text_path = str(unpacked)
     with _told_plainly(path), open(text_path, "rb") as file:
-        lines, offsets = _scan(path, file)
+        lines, offsets, first_lines = _scan(path, file, starts)
     return FileFacts(
         path=path,
         text_path=text_path,
@@ -67,6 +73,7 @@ def inspect_file(path: str, unpacked: pathlib.Path) -> FileFacts:
         hash=file_fingerprint(path),
         lines=lines,
         offsets=tuple(offsets),
+        first_lines=tuple(first_lines),
     )
 
 
@@ -114,8 +121,10 @@ def _unpack(path: str, unpacked: pathlib.Path) -> None:
         ) from None
 
 
-def _scan(path: str, file: BinaryIO) -> tuple[int, list[int]]:
-    """Number of lines and the offsets of their blocks.
+def _scan(
+    path: str, file: BinaryIO, starts: RecordStart | None
+) -> tuple[int, list[int], list[int]]:
+    """Number of lines, and the offsets and first lines of their blocks.
 
     Raises:
         UserError: If there is no line, or most lines are not UTF-8.
@@ -123,10 +132,10 @@ def _scan(path: str, file: BinaryIO) -> tuple[int, list[int]]:
     head = file.read(HEAD_BYTES)
     start = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
     file.seek(start)
-    lines, offsets, broken = 0, [start], []
-    # Iterating over a binary file ends lines at \n alone.
-    while block := list(itertools.islice(file, BLOCK_LINES)):
+    lines, offsets, first_lines, broken = 0, [start], [], []
+    for block in _blocks(file, starts):
         broken += _broken_lines(block, lines + 1)
+        first_lines.append(lines + 1)
         lines += len(block)
         offsets.append(offsets[-1] + sum(map(len, block)))
     if not lines:
@@ -136,7 +145,23 @@ def _scan(path: str, file: BinaryIO) -> tuple[int, list[int]]:
             f"{path}, line {broken[0]}: not UTF-8, like {len(broken)} of its {lines} lines. "
             f"{advice(path, head)}"
         )
-    return lines, offsets
+    return lines, offsets, first_lines
+
+
+def _blocks(file: BinaryIO, starts: RecordStart | None) -> Iterator[list[bytes]]:
+    """Lines by `BLOCK_LINES`, and as many more as the last record of a block takes."""
+    # Iterating over a binary file ends lines at \n alone.
+    block = list(itertools.islice(file, BLOCK_LINES))
+    while block:
+        following: list[bytes] = []
+        if starts:
+            for line in file:
+                if starts(block[-1].rstrip(b"\r\n"), line.rstrip(b"\r\n")):
+                    following = [line]
+                    break
+                block.append(line)
+        yield block
+        block = following + list(itertools.islice(file, BLOCK_LINES - len(following)))
 
 
 def _broken_lines(block: list[bytes], first: int) -> list[int]:

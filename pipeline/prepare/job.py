@@ -8,6 +8,7 @@ from pipeline.prepare.milestones import Milestones
 from pipeline.prepare.plan import list_inputs, list_splits
 from pipeline.prepare.selection import TRAIN, PairSelection
 from pipeline.prepare.shards import ShardOptions
+from pipeline.prepare.sides import Side, sides_of
 from pipeline.workspace import Workspace
 
 
@@ -18,6 +19,8 @@ class Job:
     Attributes:
         data: The experiment's section.
         vocabulary: The experiment's section.
+        task: The experiment's.
+        sides: What records hold, by name of the side.
         seed: The experiment's seed.
         inputs: Split and description of each input, by index.
         input_names: Name of each input, by index, as `train[0]`.
@@ -28,12 +31,19 @@ class Job:
 
     data: DataSection
     vocabulary: VocabularySection
+    task: str
+    sides: dict[str, Side]
     seed: int
     inputs: tuple[tuple[str, CorpusFile], ...]
     input_names: tuple[str, ...]
     shards: dict[str, ShardOptions]
     folder: pathlib.Path
     scratch: pathlib.Path
+
+    @property
+    def vocabularies(self) -> dict[str, Side]:
+        """A side of each vocabulary, by name of the vocabulary."""
+        return {side.vocabulary: side for side in self.sides.values()}
 
     @property
     def milestones(self) -> Milestones:
@@ -57,7 +67,7 @@ class Job:
 
     def selection(self) -> PairSelection:
         """The reading half of the stage."""
-        return PairSelection(self.data, self.inputs, self.seed)
+        return PairSelection(self.data, self.inputs, self.seed, tuple(self.sides))
 
 
 def make_job(experiment: Experiment, workspace: Workspace, folder: pathlib.Path) -> Job:
@@ -66,6 +76,8 @@ def make_job(experiment: Experiment, workspace: Workspace, folder: pathlib.Path)
     job = Job(
         data=experiment.data,
         vocabulary=experiment.vocabulary,
+        task=experiment.model.task,
+        sides=sides_of(experiment),
         seed=experiment.seed,
         inputs=tuple((split, corpus) for split, _, corpus in inputs),
         input_names=tuple(f"{split}[{position}]" for split, position, _ in inputs),
@@ -88,7 +100,7 @@ def _shard_options(data: DataSection, workspace: Workspace, split: str) -> Shard
     return ShardOptions(
         split=split,
         names=tuple(path.name for path in paths),
-        shuffled=training,
+        shuffled=training and data.order == "shuffled",
         drop_duplicates=training and data.cleaning.drop_duplicates,
         compression=data.compression,
     )

@@ -15,8 +15,14 @@ from pipeline.prepare.plan import Input, list_inputs, list_splits
 from pipeline.prepare.readers import make_reader
 from pipeline.prepare.records import SCHEMA_VERSION
 from pipeline.prepare.report import Report, SideStatistics
-from pipeline.prepare.vocabularies import SIDES
-from pipeline.workspace import Workspace, file_fingerprint, fingerprint, read_json
+from pipeline.prepare.sides import Side, sides_of
+from pipeline.workspace import (
+    Workspace,
+    file_fingerprint,
+    fingerprint,
+    read_json,
+    vocabulary_file,
+)
 
 _LIBRARIES = ("apache-beam", "sentencepiece")
 _BIN_WIDTH = 5
@@ -83,8 +89,8 @@ def _check_vocabularies(workspace: Workspace, manifest: dict) -> None:
         path = workspace.vocabulary(name)
         if not path.is_file() or file_fingerprint(path) != facts["hash"]:
             raise UserError(f"{path} is missing or not as it was prepared. {_REMEDY}")
-    for side in SIDES:
-        path, facts = workspace.counts(side), vocabularies.get(side) or vocabularies["shared"]
+    for side, name in manifest["sides"].items():
+        path, facts = workspace.counts(side), vocabularies[name]
         lines = path.read_bytes().count(b"\n") if path.is_file() else 0
         if lines != facts["size"]:
             raise UserError(f"{path} has {lines} lines; expected {facts['size']}. {_REMEDY}")
@@ -100,6 +106,7 @@ def _parts(experiment: Experiment, file_hashes: list[str]) -> dict[str, str]:
         "corpus files": fingerprint(file_hashes),
         "data": fingerprint(data),
         "vocabulary": fingerprint(experiment.vocabulary.model_dump(mode="json")),
+        "task": fingerprint(experiment.model.task),
         "seed": fingerprint(experiment.seed),
         "record schema": fingerprint(SCHEMA_VERSION),
     }
@@ -144,13 +151,17 @@ def make_manifest(experiment: Experiment, inputs: Sequence[Input], report: Repor
     # The hashes of what was read, should a file have changed since.
     hashes = [facts.hash for inspected in inputs for facts in inspected.files]
     parts = _parts(experiment, hashes)
+    sides = sides_of(experiment)
     return {
         "fingerprint": fingerprint(parts),
         "fingerprints": parts,
         "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
         "inputs": [_describe_input(inspected, report) for inspected in inputs],
+        "sides": {name: side.vocabulary for name, side in sides.items()},
         "vocabularies": _describe_vocabularies(experiment, report),
-        "splits": {split: _describe_split(split, report) for split in list_splits(experiment.data)},
+        "splits": {
+            split: _describe_split(split, report, sides) for split in list_splits(experiment.data)
+        },
     }
 
 
@@ -183,13 +194,14 @@ def _describe_input(inspected: Input, report: Report) -> dict:
 
 
 def _describe_vocabularies(experiment: Experiment, report: Report) -> dict:
-    options = experiment.vocabulary
+    sides = {side.vocabulary: side for side in sides_of(experiment).values()}
     return {
         name: {
-            "file": f"{name}.spm",
+            "file": vocabulary_file(name),
+            "kind": sides[name].kind,
             "counts_file": f"{name}.counts.tsv",
             "size": facts.size,
-            "size_asked": options.target_size if name == "target" else options.source_size,
+            "size_asked": sides[name].size,
             "hash": facts.hash,
             "sampled_sentences": facts.sentences,
         }
@@ -197,7 +209,7 @@ def _describe_vocabularies(experiment: Experiment, report: Report) -> dict:
     }
 
 
-def _describe_split(split: str, report: Report) -> dict:
+def _describe_split(split: str, report: Report, sides: Mapping[str, Side]) -> dict:
     tally = report.split_tally(split)
     shards = sorted(item for item in report.shards.items() if item[0][0] == split)
     return {
@@ -205,7 +217,7 @@ def _describe_split(split: str, report: Report) -> dict:
         "pairs_out": tally.pairs_out,
         "truncated": tally.truncated,
         "dropped": {reason: drops.pairs for reason, drops in sorted(tally.dropped.items())},
-        **{side: describe_side(report.statistics[split, side]) for side in SIDES},
+        **{side: describe_side(report.statistics[split, side]) for side in sides},
         "shards": [
             {"file": name, "pairs": facts.pairs, "bytes": facts.bytes, "hash": facts.hash}
             for (_, name), facts in shards

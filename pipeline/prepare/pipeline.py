@@ -14,7 +14,7 @@ import pickle
 from pipeline.prepare.engine import beam
 from pipeline.prepare.job import Job
 from pipeline.prepare.milestones import SAMPLING, TRAINING, WRITING
-from pipeline.prepare.readers import Block
+from pipeline.prepare.reading import Block
 from pipeline.prepare.report import Report, merge
 from pipeline.prepare.selection import TRAIN
 from pipeline.prepare.shards import pack_pairs
@@ -26,7 +26,6 @@ from pipeline.prepare.stages import (
     TrainVocabulary,
     WriteShard,
 )
-from pipeline.prepare.vocabularies import vocabulary_names
 
 
 def build(pipeline: beam.Pipeline, job: Job, blocks: list[Block]) -> None:
@@ -54,7 +53,7 @@ def amounts(job: Job, blocks: list[Block]) -> dict[str, int]:
     """Milestones that each stage of the pipeline reaches when it is done."""
     return {
         SAMPLING: len(training_blocks(job, blocks)),
-        TRAINING: len(set(vocabulary_names(job.vocabulary).values())),
+        TRAINING: len(job.vocabularies),
         WRITING: len(blocks) + sum(len(shards.names) for shards in job.shards.values()),
     }
 
@@ -70,7 +69,7 @@ def sample_sentences(pipeline: beam.Pipeline, job: Job, blocks: list[Block]):
 
 def train_vocabularies(sentences: beam.PCollection, job: Job):
     """`side, joined sentences → name, model`, as `models`, and reports."""
-    names = vocabulary_names(job.vocabulary)
+    names = {name: side.vocabulary for name, side in job.sides.items()}
     return (
         sentences
         | "Bottom k" >> beam.CombinePerKey(BottomSentences(job))

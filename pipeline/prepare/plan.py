@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile, DataSection
-from pipeline.prepare.inspection import BLOCK_LINES, FileFacts, inspect_file
-from pipeline.prepare.readers import Block, ByteRange, make_reader
+from pipeline.prepare.inspection import FileFacts, inspect_file
+from pipeline.prepare.readers import make_reader
+from pipeline.prepare.reading import Block, ByteRange, GroupReader
 from pipeline.workspace import SPLITS
 
 
@@ -37,16 +38,15 @@ class Input:
 
     @property
     def lines(self) -> int:
-        """Pairs of the input: the lines of any of its files."""
+        """Lines of any of its files."""
         return self.files[0].lines
 
     def blocks(self) -> list[Block]:
         """The input from its first line to its last."""
-        first_lines = range(1, self.lines + 1, BLOCK_LINES)
         parts = zip(*(self._ranges(facts) for facts in self.files), strict=True)
         return [
             Block(self.index, first, ranges)
-            for first, ranges in zip(first_lines, parts, strict=True)
+            for first, ranges in zip(self.files[0].first_lines, parts, strict=True)
         ]
 
     @staticmethod
@@ -90,9 +90,11 @@ def inspect_inputs(data: DataSection, scratch: pathlib.Path) -> Iterator[Input]:
             number of lines.
     """
     for index, (split, position, corpus) in enumerate(list_inputs(data)):
+        reader = make_reader(corpus)
+        starts = reader.starts if isinstance(reader, GroupReader) else None
         files = tuple(
-            inspect_file(path, scratch / f"{index}-{number}.txt")
-            for number, path in enumerate(make_reader(corpus).paths())
+            inspect_file(path, scratch / f"{index}-{number}.txt", starts)
+            for number, path in enumerate(reader.paths())
         )
         inspected = Input(index, split, position, corpus, files)
         _check_equal_lines(inspected)

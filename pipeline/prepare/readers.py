@@ -1,111 +1,29 @@
-"""Readers: from a block of a corpus to the raw sides of its pairs."""
+"""Readers: from a block of a corpus to the raw sides of its pairs, a member a format."""
 
-import abc
-import dataclasses
 import json
 from collections.abc import Callable, Iterator
 
-from models.errors import UserError
+from models.separators import QUESTION, SENTENCE
 from pipeline.experiment import CorpusFile
+from pipeline.prepare import conllu
+from pipeline.prepare.babi import BabiReader
+from pipeline.prepare.dialogue import DialogueReader
+from pipeline.prepare.reading import Block, GroupReader, Reader
 from pipeline.prepare.reasons import (
     BROKEN_JSON,
+    EMPTY,
     INVALID_UTF8,
     MISSING_COLUMN,
     MISSING_KEY,
     NOT_A_STRING,
     Dropped,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class ByteRange:
-    """Whole lines of a plain file.
-
-    Attributes:
-        path: The file.
-        start: Offset of the first line's first byte.
-        stop: Offset after the last line's last byte.
-    """
-
-    path: str
-    start: int
-    stop: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """The same few thousand lines of each file of an input: one element of the pipeline.
-
-    Attributes:
-        input: Index of the input among all inputs of the experiment.
-        first_line: Number of the first line, from 1.
-        ranges: One range a file of the input, all with the same number of lines.
-    """
-
-    input: int
-    first_line: int
-    ranges: tuple[ByteRange, ...]
-
-    @property
-    def name(self) -> str:
-        """A name no other block has."""
-        return f"{self.input}-{self.first_line}"
-
-
-def read_lines(part: ByteRange) -> list[bytes]:
-    r"""The lines of a range without their ends.
-
-    Lines end at `\n` alone, and one `\r` before it belongs to the end. No other character
-    that some programs break lines at (`\x0b`, `\x0c`, U+0085, U+2028, ...) ends a line.
-
-    Raises:
-        UserError: If the file has become shorter.
-    """
-    with open(part.path, "rb") as file:
-        file.seek(part.start)
-        text = file.read(part.stop - part.start)
-    if len(text) < part.stop - part.start:
-        raise UserError(
-            f"{part.path}: became shorter while it was read; run `seqloom prepare` again"
-        )
-    lines = text.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix(b"\r") for line in lines]
-
-
-class Reader(abc.ABC):
-    """Contract of a corpus format.
-
-    A reader names its files and turns one line of each into the two sides of a pair, as
-    bytes that may yet turn out not to be UTF-8. Line `n` of every file belongs to pair `n`.
-
-    Args:
-        corpus: The input as the experiment describes it.
-    """
-
-    def __init__(self, corpus: CorpusFile):
-        self.corpus = corpus
-
-    @abc.abstractmethod
-    def paths(self) -> tuple[str, ...]:
-        """The files of the input, in the order in which `sides` takes their lines."""
-
-    @abc.abstractmethod
-    def sides(self, lines: tuple[bytes, ...]) -> tuple[bytes, bytes]:
-        """Source and target of one pair.
-
-        Args:
-            lines: One line of each file, without its end.
-
-        Raises:
-            Dropped: If the line does not have the form of the format.
-        """
-
-    def rows(self, block: Block) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-        """Line numbers, from the first of the file on, each with its line of every file."""
-        columns = [read_lines(part) for part in block.ranges]
-        return enumerate(zip(*columns, strict=True), block.first_line)
+from pipeline.prepare.sentences import (
+    join_question,
+    join_sentences,
+    lines_of,
+    without_separators,
+)
 
 
 class ParallelReader(Reader):
@@ -180,10 +98,99 @@ class JsonLinesReader(Reader):
         return row[key].encode("utf-8", "surrogatepass")
 
 
+class DocumentsReader(JsonLinesReader):
+    """One file with a JSON object a line, whose texts may have many lines.
+
+    The lines of the source are its sentences or paragraphs, and become parted by `SENTENCE`.
+    """
+
+    @property
+    def separators(self):
+        """Between lines, and before the question if there is one."""
+        return (SENTENCE,) if self.corpus.question_key is None else (SENTENCE, QUESTION)
+
+    def sides(self, lines):
+        """The values of the keys the input names, the question joined to the source."""
+        (line,) = lines
+        if not line.strip():
+            return b"", b""
+        row = self._object(line)
+        keys = self.corpus.source_key, self.corpus.target_key
+        source, target = (lines_of(self._side(row, key)) for key in keys)
+        story, answer = join_sentences(source), without_separators(b" ".join(target))
+        if self.corpus.question_key is None:
+            return story, answer
+        question = b" ".join(lines_of(self._side(row, self.corpus.question_key)))
+        if not question:
+            raise Dropped(EMPTY)
+        return join_question(story, question), answer
+
+
+class TextReader(Reader):
+    """One file with a text a line and no source."""
+
+    def paths(self):
+        """The one file."""
+        return (self.corpus.path,)
+
+    def sides(self, lines):
+        """Nothing, and the line itself."""
+        return b"", lines[0]
+
+
+class TaggedSentencesReader(GroupReader):
+    """CoNLL-U, a sentence a record: its words and a column of tags, or its text and its genre."""
+
+    starts = staticmethod(conllu.starts_sentence)
+
+    def groups(self, block: Block) -> Iterator[tuple[int, list[bytes]]]:
+        """The records of a block; comments and blank lines alone are none."""
+        return (each for each in super().groups(block) if conllu.is_record(each[1]))
+
+    def sides(self, lines):
+        """The words and their tags, or the text and what its `sent_id` begins with."""
+        sentence = conllu.only_sentence(lines)
+        try:
+            if self.corpus.label is None:
+                words = sentence.words
+                return conllu.joined(words, "form"), conllu.joined(words, self.corpus.column)
+            return conllu.written(sentence), conllu.genre(sentence.comments.get(b"sent_id", b""))
+        except UnicodeDecodeError:
+            raise Dropped(INVALID_UTF8) from None
+
+
+class TaggedDocumentsReader(TaggedSentencesReader):
+    """CoNLL-U, a document a record: its sentences and its genre."""
+
+    @staticmethod
+    def starts(before: bytes, line: bytes) -> bool:
+        """Whether the comment `newdoc` stands there."""
+        return conllu.starts_document(line)
+
+    def sides(self, lines):
+        """The sentences, parted by `SENTENCE`, and what the id of the document begins with."""
+        sentences = list(conllu.parse_sentences(lines))
+        try:
+            text = f" {SENTENCE} ".join(conllu.written(each).decode() for each in sentences)
+        except UnicodeDecodeError:
+            raise Dropped(INVALID_UTF8) from None
+        return text.encode(), conllu.genre(sentences[0].comments.get(b"newdoc id", b""))
+
+
+def make_conllu_reader(corpus: CorpusFile) -> Reader:
+    """The reader of the unit that an input names."""
+    return (TaggedDocumentsReader if corpus.unit == "document" else TaggedSentencesReader)(corpus)
+
+
 READERS: dict[str, Callable[[CorpusFile], Reader]] = {
     "parallel": ParallelReader,
     "tsv": TabSeparatedReader,
     "jsonl": JsonLinesReader,
+    "text": TextReader,
+    "conllu": make_conllu_reader,
+    "babi": BabiReader,
+    "dialogue": DialogueReader,
+    "documents": DocumentsReader,
 }
 
 

@@ -11,6 +11,10 @@ IDENTICAL = "identical"
 TOO_LONG = "too_long"
 LENGTH_RATIO = "length_ratio"
 DUPLICATE = "duplicate"
+NOT_ALIGNED = "not_aligned"
+BROKEN_CONLLU = "broken_conllu"
+NO_IDENTITY = "no_identity"
+BROKEN_BABI = "broken_babi"
 
 DESCRIPTIONS = {
     MISSING_COLUMN: "a TSV line with fewer columns than the input names",
@@ -19,9 +23,13 @@ DESCRIPTIONS = {
     NOT_A_STRING: "a JSON value that is not a string",
     INVALID_UTF8: "bytes that are not UTF-8",
     CONTROL_CHARACTERS: "a character of U+0000–001F or U+007F–009F inside a sentence",
+    BROKEN_CONLLU: "a CoNLL-U line without ten columns, or words not numbered from 1",
+    NO_IDENTITY: "a CoNLL-U document or sentence without an id that begins with a genre",
+    BROKEN_BABI: "a bAbI line without its number, or an answer without a question",
     EMPTY: "a side with nothing but white space",
     IDENTICAL: "two equal sides",
     TOO_LONG: "more pieces than the limit",
+    NOT_ALIGNED: "more or fewer tags than words",
     LENGTH_RATIO: "sides of too different length",
     DUPLICATE: "a pair that stood earlier",
 }
@@ -32,8 +40,10 @@ class Dropped(Exception):
 
     Attributes:
         reason: A key of `DESCRIPTIONS`.
+        offset: Lines from the first of the record to the one that fails.
     """
 
-    def __init__(self, reason: str):
+    def __init__(self, reason: str, offset: int = 0):
         super().__init__(reason)
         self.reason = reason
+        self.offset = offset

@@ -21,9 +21,11 @@ from pipeline.prepare.reasons import DESCRIPTIONS, INVALID_UTF8
 from pipeline.prepare.report import Report
 from pipeline.prepare.runner import PipelineRun
 from pipeline.prepare.selection import TRAIN
+from pipeline.prepare.sides import Side
 from pipeline.prepare.summary import show_summary
-from pipeline.prepare.vocabularies import SIDES, Tokenizer, vocabulary_names, write_counts
-from pipeline.workspace import Workspace, published_folder, write_json
+from pipeline.prepare.tokenizers import Tokenizer, make_tokenizer
+from pipeline.prepare.vocabularies import write_counts
+from pipeline.workspace import Workspace, published_folder, vocabulary_file, write_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,9 +170,8 @@ def _advice(inspected: Input) -> str:
 
 def _write_all_counts(job: Job, report: Report) -> None:
     """Write the unigram counts of each side, and of both together where they share pieces."""
-    names = vocabulary_names(job.vocabulary)
-    for side in SIDES:
-        tokenizer = _tokenizer(job, names[side])
+    for side in job.sides:
+        tokenizer = _tokenizer(job, job.sides[side])
         counts = report.statistics["train", side]
         write_counts(job.folder / f"{side}.counts.tsv", tokenizer, counts.pieces, counts.records)
     if job.vocabulary.shared:
@@ -179,5 +180,6 @@ def _write_all_counts(job: Job, report: Report) -> None:
         write_counts(job.folder / "shared.counts.tsv", tokenizer, both.pieces, both.records)
 
 
-def _tokenizer(job: Job, name: str) -> Tokenizer:
-    return Tokenizer((job.folder / f"{name}.spm").read_bytes())
+def _tokenizer(job: Job, side: Side) -> Tokenizer:
+    file = (job.folder / vocabulary_file(side.vocabulary)).read_bytes()
+    return make_tokenizer(side.kind, file)

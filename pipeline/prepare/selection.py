@@ -6,11 +6,16 @@ from typing import NamedTuple
 from pipeline.experiment import CorpusFile, DataSection
 from pipeline.prepare.cleaning import check_characters, check_difference
 from pipeline.prepare.hashing import SeededHash
-from pipeline.prepare.readers import Block, make_reader
+from pipeline.prepare.readers import make_reader
+from pipeline.prepare.reading import Block
 from pipeline.prepare.reasons import Dropped
 from pipeline.prepare.report import Report
 
 TRAIN = "train"
+
+SplitOf = Callable[[int, bytes, bytes], str]  # of line, source and target
+
+_RUN = 256
 
 
 class Pair(NamedTuple):
@@ -36,15 +41,25 @@ class PairSelection:
         data: The experiment's section.
         inputs: Split and description of each input, by index.
         seed: The experiment's seed.
+        sides: Those that the task has; the others are left empty.
     """
 
-    def __init__(self, data: DataSection, inputs: Sequence[tuple[str, CorpusFile]], seed: int):
+    def __init__(
+        self,
+        data: DataSection,
+        inputs: Sequence[tuple[str, CorpusFile]],
+        seed: int,
+        sides: Sequence[str] = ("source", "target"),
+    ):
         self._readers = [make_reader(corpus) for _, corpus in inputs]
         self._splits = [
-            hold_out_splits(data, seed) if split == TRAIN else _always(split) for split, _ in inputs
+            hold_out_splits(data, seed, index) if split == TRAIN else _always(split)
+            for index, (split, _) in enumerate(inputs)
         ]
         self._own_splits = [split for split, _ in inputs]
         self._drop_identical = data.cleaning.drop_identical
+        self._sides = sides
+        self._keep_blank = data.order == "corpus"
 
     def pairs(self, block: Block, report: Report) -> Iterator[Pair]:
         """The pairs of a block that pass.
@@ -62,31 +77,47 @@ class PairSelection:
         for line, raw in reader.rows(block):
             split = self._own_splits[block.input]
             try:
-                source, target = reader.sides(raw)
-                check_characters(source, target)
-                split = split_of(source, target)
+                source, target = self._kept(*reader.sides(raw))
+                split = split_of(line, source, target)
                 if self._drop_identical and split == TRAIN:
                     check_difference(source, target)
             except Dropped as dropped:
-                report.drop(block.input, split, dropped.reason, line)
+                report.drop(block.input, split, dropped.reason, line + dropped.offset)
             else:
                 yield Pair(split, line, source, target)
             report.tallies[block.input, split].pairs_in += 1
 
+    def _kept(self, source: bytes, target: bytes) -> tuple[bytes, bytes]:
+        """The sides of the task, held to the rules on characters."""
+        sides = {"source": source, "target": target}
+        check_characters(*(sides[name] for name in self._sides), keep_blank=self._keep_blank)
+        return tuple(sides[name] if name in self._sides else b"" for name in sides)  # type: ignore[return-value]
 
-def hold_out_splits(data: DataSection, seed: int) -> Callable[[bytes, bytes], str]:
+
+def hold_out_splits(data: DataSection, seed: int, index: int) -> SplitOf:
     """A function that gives the split of a pair of a training input.
 
     It goes by the hash of one side, so that a sentence of that side is always in the same
-    split.
+    split. Where lines stay in their order it goes by runs of `_RUN` lines, so that what is held
+    out is text that reads on too.
+
+    Args:
+        data: The experiment's section.
+        seed: The experiment's seed.
+        index: Of the input.
     """
     shares = data.hold_out
     if not shares.valid and not shares.test:
         return _always(TRAIN)
     place = SeededHash(seed, "hold out")
 
-    def split_of(source: bytes, target: bytes) -> str:
-        fraction = place.fraction(source if shares.side == "source" else target)
+    def key(line: int, source: bytes, target: bytes) -> bytes:
+        if data.order == "corpus":
+            return f"{index} {line // _RUN}".encode()
+        return source if shares.side == "source" else target
+
+    def split_of(line: int, source: bytes, target: bytes) -> str:
+        fraction = place.fraction(key(line, source, target))
         if fraction < shares.valid:
             return "valid"
         return "test" if fraction < shares.valid + shares.test else TRAIN
@@ -94,5 +125,5 @@ def hold_out_splits(data: DataSection, seed: int) -> Callable[[bytes, bytes], st
     return split_of
 
 
-def _always(split: str) -> Callable[[bytes, bytes], str]:
-    return lambda source, target: split
+def _always(split: str) -> SplitOf:
+    return lambda line, source, target: split

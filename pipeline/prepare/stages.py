@@ -1,15 +1,18 @@
 """The steps of the Beam pipeline, each a DoFn over thousands of pairs at a time."""
 
+import abc
 import collections
 from collections.abc import Iterable, Iterator
 
 from models.errors import UserError
-from pipeline.prepare.cleaning import LengthRules, check_pieces
+from models.separators import QUESTION
+from pipeline.prepare.cleaning import LengthRules
 from pipeline.prepare.engine import beam
 from pipeline.prepare.hashing import SeededHash, bucket
+from pipeline.prepare.inspection import BLOCK_LINES
 from pipeline.prepare.job import Job
 from pipeline.prepare.milestones import SAMPLING, TRAINING, WRITING
-from pipeline.prepare.readers import Block
+from pipeline.prepare.reading import Block
 from pipeline.prepare.reasons import Dropped
 from pipeline.prepare.report import Report, VocabularyFacts
 from pipeline.prepare.selection import TRAIN, Pair
@@ -20,22 +23,20 @@ from pipeline.prepare.shards import (
     pack_pairs,
     unpack_pairs,
 )
+from pipeline.prepare.tokenizers import Tokenizer, make_tokenizer
 from pipeline.prepare.vocabularies import (
-    SIDES,
     SentenceSample,
-    Tokenizer,
     join_sentences,
     split_sentences,
     train_vocabulary,
-    vocabulary_names,
 )
-from pipeline.workspace import file_fingerprint
+from pipeline.workspace import file_fingerprint, vocabulary_file
 
 REPORT = "report"
 COUNTERS = "prepare"
 
 
-class Step(beam.DoFn):
+class Step(beam.DoFn, abc.ABC):
     """Contract of a step: `work` yields results and fills a report.
 
     What the user has to mend travels in the report. Raised, it would come out of the
@@ -48,6 +49,7 @@ class Step(beam.DoFn):
     def __init__(self, job: Job):
         self.job = job
 
+    @abc.abstractmethod
     def work(self, element, report: Report, *side_inputs) -> Iterator:
         """Do one element's work.
 
@@ -59,7 +61,6 @@ class Step(beam.DoFn):
         Yields:
             Elements for the next step.
         """
-        raise NotImplementedError
 
     def process(self, element, *side_inputs):
         """Run `work`, then send its report along and add it to Beam's counters."""
@@ -92,7 +93,7 @@ class SampleSentences(Step):
         """Give the distinct sentences of either side."""
         # Its own report is not wanted: the encoding step reads the same lines again.
         pairs = [p for p in self._selection.pairs(element, Report()) if p.split == TRAIN]
-        for side in SIDES:
+        for side in self.job.sides:
             yield side, join_sentences(dict.fromkeys(getattr(pair, side) for pair in pairs))
         self.job.milestones.reach(SAMPLING, element.name)
 
@@ -144,11 +145,12 @@ class TrainVocabulary(Step):
         ]
         if not sentences:
             return  # Nothing is left of the split; the command says why.
-        model = train_vocabulary(sentences, self.job.vocabulary, name)
-        path = self.job.folder / f"{name}.spm"
+        side = self.job.vocabularies[name]
+        model = train_vocabulary(sentences, self.job.vocabulary, side)
+        path = self.job.folder / vocabulary_file(name)
         path.write_bytes(model)
         report.vocabularies[name] = VocabularyFacts(
-            size=Tokenizer(model).size,
+            size=make_tokenizer(side.kind, model).size,
             hash=file_fingerprint(path),
             sentences=len(sentences),
         )
@@ -162,7 +164,13 @@ class EncodeBlock(Step):
     def setup(self):
         """Make what does not travel."""
         self._selection = self.job.selection()
-        self._rules = LengthRules(self.job.data.cleaning)
+        source = self.job.sides.get("source")
+        self._rules = LengthRules(
+            self.job.data.cleaning,
+            self.job.task,
+            keep_blank=self.job.data.order == "corpus",
+            keep_end=source is not None and QUESTION in source.separators,
+        )
         self._order = SeededHash(self.job.seed, "order")
         self._tokenizers: dict[str, Tokenizer] = {}
 
@@ -179,19 +187,21 @@ class EncodeBlock(Step):
 
     def _has_vocabularies(self, models: dict[str, bytes]) -> bool:
         """Whether there is anything to encode by: none if no training pair was left."""
-        names = vocabulary_names(self.job.vocabulary)
-        if not self._tokenizers and set(names.values()) <= set(models):
-            self._tokenizers = {side: Tokenizer(models[name]) for side, name in names.items()}
+        sides = self.job.sides
+        if not self._tokenizers and set(self.job.vocabularies) <= set(models):
+            self._tokenizers = {
+                name: make_tokenizer(side.kind, models[side.vocabulary])
+                for name, side in sides.items()
+            }
         return bool(self._tokenizers)
 
     def _encode(
         self, pairs: list[Pair], input_index: int, report: Report
     ) -> Iterator[tuple[str, EncodedPair]]:
-        sources = self._tokenizers["source"].encode([pair.source for pair in pairs])
-        targets = self._tokenizers["target"].encode([pair.target for pair in pairs])
+        sources, targets = self._ids("source", pairs), self._ids("target", pairs)
         for pair, source, target in zip(pairs, sources, targets, strict=True):
             try:
-                check_pieces(source, target)
+                self._rules.check(source, target)
                 if pair.split == TRAIN:
                     source, target, cut = self._rules.apply(source, target)
                     report.tallies[input_index, TRAIN].truncated += cut
@@ -200,17 +210,29 @@ class EncodeBlock(Step):
             else:
                 yield self._placed(pair, input_index, source, target)
 
+    def _ids(self, side: str, pairs: list[Pair]) -> list[list[int]]:
+        """Ids of one side of pairs; none of a side that the task does not have."""
+        if side not in self._tokenizers:
+            return [[] for _ in pairs]
+        return self._tokenizers[side].encode([getattr(pair, side) for pair in pairs])
+
     def _placed(
         self, pair: Pair, input_index: int, source: list[int], target: list[int]
     ) -> tuple[str, EncodedPair]:
         # No sentence holds a line end, so that different pairs never join to the same bytes.
         digest = self._order.digest(pair.source + b"\n" + pair.target)
         names = self.job.shards[pair.split].names
+        # Lines that stay in their order go to one shard together.
+        dealt = (
+            digest
+            if self.job.data.order == "shuffled"
+            else self._order.digest(f"{input_index} {pair.line // BLOCK_LINES}".encode())
+        )
         encoded = EncodedPair(
             digest, input_index, pair.line, pack_ids(source), pack_ids(target),
             pair.source, pair.target,
         )  # fmt: skip
-        return names[bucket(digest, len(names))], encoded
+        return names[bucket(dealt, len(names))], encoded
 
 
 class WriteShard(Step):

@@ -64,7 +64,7 @@ def pieces_table(manifest: dict) -> rich.table.Table:
     for heading in ("pieces", "mean length", "longest", "unknown"):
         table.add_column(heading, justify="right")
     for split, described in manifest["splits"].items():
-        for side in ("source", "target"):
+        for side in manifest["sides"]:
             of_side = described[side]
             table.add_row(
                 split,
@@ -84,7 +84,7 @@ def vocabularies_table(manifest: dict) -> rich.table.Table:
         table.add_column(heading, justify="right")
     for name, described in manifest["vocabularies"].items():
         numbers = (described[key] for key in ("size", "size_asked", "sampled_sentences"))
-        table.add_row(name, *(f"{number:,}" for number in numbers))
+        table.add_row(name, *("all" if number is None else f"{number:,}" for number in numbers))
     return table
 
 

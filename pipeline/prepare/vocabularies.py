@@ -1,9 +1,10 @@
-"""SentencePiece vocabularies: the sample, the training, the tokenizer, the counts.
+"""Vocabularies: the sample, the training, the counts.
 
 SentencePiece is of Kudo & Richardson 2018, its unigram model of Kudo 2018, and byte-pair encoding
 of Sennrich et al. 2016.
 """
 
+import collections
 import heapq
 import io
 import pathlib
@@ -15,21 +16,18 @@ import sentencepiece
 
 from models.errors import UserError
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from models.vocabulary_pieces import MARKS, byte_pieces, dump_pieces
 from pipeline.experiment import VocabularySection
 from pipeline.prepare.hashing import DIGEST_BYTES, SeededHash
+from pipeline.prepare.sides import Side
+from pipeline.prepare.tokenizers import Tokenizer, split_by
 from pipeline.workspace import write_text
-
-SIDES = ("source", "target")
-SHARED = "shared"
 
 # Part of the result: another number gives other pieces, so it does not follow the machine.
 _TRAINER_THREADS = 4
 _LONGEST_SENTENCE_BYTES = 1 << 16
 
-
-def vocabulary_names(options: VocabularySection) -> dict[str, str]:
-    """The vocabulary of each side: the side's own, or `shared`."""
-    return {side: SHARED if options.shared else side for side in SIDES}
+SENTENCEPIECE_KINDS = ("unigram", "bpe")
 
 
 class SentenceSample:
@@ -77,44 +75,63 @@ def split_sentences(joined: bytes) -> list[bytes]:
     return joined.split(b"\n") if joined else []
 
 
-def train_vocabulary(sentences: list[bytes], options: VocabularySection, name: str) -> bytes:
-    """Train a SentencePiece model.
+def train_vocabulary(sentences: list[bytes], options: VocabularySection, side: Side) -> bytes:
+    """Make a vocabulary.
 
     The same sentences in the same order and the same options give the same bytes.
 
     Args:
         sentences: UTF-8, at least one.
         options: The experiment's section.
-        name: `source`, `target` or `shared`.
+        side: What it is a vocabulary of.
 
     Returns:
-        The bytes of the model.
+        The bytes of its file.
 
     Raises:
-        UserError: If SentencePiece cannot make a vocabulary of the size asked for.
+        UserError: If there is no vocabulary of the size asked for.
     """
-    field = "target_size" if name == "target" else "source_size"
-    size = getattr(options, field)
+    if side.kind in SENTENCEPIECE_KINDS:
+        return _train_sentencepiece(sentences, options, side)
+    if side.kind == "byte":
+        return dump_pieces(side.kind, byte_pieces())
+    return dump_pieces(side.kind, _commonest(sentences, side))
+
+
+def _commonest(sentences: list[bytes], side: Side) -> list[str]:
+    """The separators, then the pieces of a table, the commonest first."""
+    counts = collections.Counter(split_by(side.kind, sentences))
+    for separator in side.separators:
+        del counts[separator]
+    # Equally common ones in the order of their characters, whatever the sample's order.
+    ranked = sorted(counts, key=lambda piece: (-counts[piece], piece))
+    pieces = [*side.separators, *ranked]
+    return pieces if side.size is None else pieces[: side.size - len(MARKS)]
+
+
+def _train_sentencepiece(sentences: list[bytes], options: VocabularySection, side: Side) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_writer=model,
-            **_trainer_options(options, size),
+            **_trainer_options(options, side),
         )
     except RuntimeError as error:
+        field = "target_size" if side.vocabulary == "target" else "source_size"
         raise UserError(
-            f"vocabulary.{field}: no {options.algorithm} vocabulary of {size} pieces comes of "
-            f"{len(sentences)} {name} sentences: {_explanation(error)}"
+            f"vocabulary.{field}: no {side.kind} vocabulary of {side.size} pieces comes of "
+            f"{len(sentences)} {side.vocabulary} sentences: {_explanation(error)}"
         ) from None
     return model.getvalue()
 
 
-def _trainer_options(options: VocabularySection, size: int) -> dict:
+def _trainer_options(options: VocabularySection, side: Side) -> dict:
     return {
-        "vocab_size": size,
+        "vocab_size": side.size,
         "hard_vocab_limit": False,
-        "model_type": options.algorithm,
+        "model_type": side.kind,
+        "user_defined_symbols": list(side.separators),
         "character_coverage": options.character_coverage,
         "byte_fallback": options.byte_fallback,
         "normalization_rule_name": options.normalization,
@@ -140,35 +157,6 @@ def _explanation(error: RuntimeError) -> str:
     return f"SentencePiece gave up ({error}); name more or other sentences in data.train"
 
 
-class Tokenizer:
-    """A trained vocabulary at work.
-
-    Args:
-        model: The bytes of a SentencePiece model.
-    """
-
-    def __init__(self, model: bytes):
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-
-    @property
-    def size(self) -> int:
-        """Number of pieces."""
-        return self._processor.get_piece_size()
-
-    def encode(self, sentences: list[bytes]) -> list[list[int]]:
-        """Piece ids of each sentence, without begin and end marks; no piece, no id.
-
-        Args:
-            sentences: UTF-8, thousands at a time.
-        """
-        # One thread: Beam's workers already take a core each.
-        return self._processor.encode(sentences, out_type=int, num_threads=1)
-
-    def pieces(self) -> list[str]:
-        """All pieces, in the order of their ids."""
-        return [self._processor.id_to_piece(id) for id in range(self.size)]
-
-
 def write_counts(
     path: pathlib.Path, tokenizer: Tokenizer, counts: np.ndarray, records: int
 ) -> None:
@@ -186,5 +174,13 @@ def write_counts(
     padded = np.zeros(tokenizer.size, np.int64)
     padded[: len(counts)] = counts
     padded[END_ID] = records
-    lines = (f"{piece}\t{count}\n" for piece, count in zip(tokenizer.pieces(), padded, strict=True))
+    # A piece may be a line end or a tab itself, and is then spelled out.
+    lines = (
+        f"{_spelled(piece)}\t{count}\n"
+        for piece, count in zip(tokenizer.pieces(), padded, strict=True)
+    )
     write_text(path, "".join(lines))
+
+
+def _spelled(piece: str) -> str:
+    return piece if piece.isprintable() else piece.encode("unicode_escape").decode()

@@ -27,6 +27,7 @@ _FREE_SETTINGS = {
     "checkpoint_every",
     "keep_checkpoints",
     "early_stopping",
+    "gradient_flow",
 }
 
 # What TensorFlow raises for a file that is torn or is of another model.
@@ -69,7 +70,9 @@ class Checkpoints:
         progress: Progress,
         keep: int,
     ):
+        carried = {str(index): each for index, each in enumerate(model.carried)}
         checkpoint = tf.train.Checkpoint(
+            **({"carried": carried} if carried else {}),
             model=_by_path(model.variables),
             optimizer={str(index): each.value for index, each in enumerate(optimizer.variables)},
             progress=progress,

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from pipeline.experiment import ClipOptions
+from pipeline.train.row_gradients import Gradient, map_values
 
-Gradients = Sequence[tf.Tensor]
 
-
-def clip_gradients(gradients: Gradients, options: ClipOptions) -> tuple[list[tf.Tensor], tf.Tensor]:
+def clip_gradients(
+    gradients: Sequence[Gradient], options: ClipOptions
+) -> tuple[list[Gradient], tf.Tensor]:
     """Clip the summed gradients of all replicas (by norm: Pascanu et al. 2013, section 3.2).
 
     Args:
-        gradients: Dense gradients.
+        gradients: Dense, or rows of which each stands once.
         options: `value` bounds each entry, `norm` each gradient's norm, `global_norm` the norm
             of all together, `none` nothing.
 
@@ -23,9 +24,11 @@ def clip_gradients(gradients: Gradients, options: ClipOptions) -> tuple[list[tf.
     norm = tf.linalg.global_norm(gradients)
     limit = options.threshold
     if options.kind == "value":
-        return [tf.clip_by_value(each, -limit, limit) for each in gradients], norm
+        bound = lambda values: tf.clip_by_value(values, -limit, limit)  # noqa: E731
+        return [map_values(bound, each) for each in gradients], norm
     if options.kind == "norm":
-        return [tf.clip_by_norm(each, limit) for each in gradients], norm
+        bound = lambda values: tf.clip_by_norm(values, limit)  # noqa: E731
+        return [map_values(bound, each) for each in gradients], norm
     if options.kind == "global_norm":
         return list(tf.clip_by_global_norm(gradients, limit, norm)[0]), norm
     return list(gradients), norm

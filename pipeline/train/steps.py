@@ -9,9 +9,11 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from models.sequence_model import LossSums, SequenceModel
+from models.sequence_model import LossSums, Moment, SequenceModel
 from pipeline.experiment import ClipOptions
 from pipeline.train.clipping import clip_gradients
+from pipeline.train.lazy_adam import LazyAdam
+from pipeline.train.row_gradients import Gradient, merge_rows, scale
 
 Batch = tuple[dict[str, tf.Tensor], tf.Tensor]
 
@@ -29,6 +31,9 @@ class Steps:
 
     Gradients of the mean loss are weighted by each replica's words and summed over replicas,
     then clipped, then applied: the outcome is that of one process on the whole batch.
+
+    Where the optimizer can use them, and there is one replica to sum over, gradients of tables
+    stay the rows that the batch looked up.
 
     Args:
         model: The model, built.
@@ -53,52 +58,64 @@ class Steps:
         self._clip = clip
         self._seed = seed
         self._strategy = strategy
+        self._keeps_rows = strategy.num_replicas_in_sync == 1 and _takes_rows(optimizer)
         self._gradients = tf.function(
             self._replica_gradients, jit_compile=jit_compile, reduce_retracing=not jit_compile
         )
 
     @tf.function(reduce_retracing=True)
-    def train(self, batch: Batch, step: tf.Tensor) -> StepSums:
+    def train(self, batch: Batch, step: tf.Tensor, epoch: tf.Tensor | None = None) -> StepSums:
         """Learn from one batch.
 
         Args:
             batch: (inputs, labels), distributed where the strategy has many replicas.
             step: Int64 [], of this step; it seeds what the step draws.
+            epoch: Int64 [], of this step; the first if None.
         """
-        return self._strategy.run(self._replica_train, args=(batch, step))
+        moment = Moment(step, tf.zeros([], tf.int64) if epoch is None else epoch)
+        return self._strategy.run(self._replica_train, args=(batch, moment))
 
     @tf.function(reduce_retracing=True)
     def validate(self, batch: Batch) -> LossSums:
         """Full softmax loss of one batch, without dropout."""
         return self._strategy.run(self._replica_validate, args=(batch,))
 
-    def _replica_train(self, batch: Batch, step: tf.Tensor) -> StepSums:
-        gradients, sums, source_tokens = self._gradients(batch, step)
+    def _replica_train(self, batch: Batch, moment: Moment) -> StepSums:
+        gradients, sums, source_tokens = self._gradients(batch, moment)
         replica = tf.distribute.get_replica_context()
         summed = replica.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, *sums, source_tokens])
         gradients = summed[: len(gradients)]
         *sums, source_tokens = summed[len(gradients) :]
         sums = LossSums(*sums)
-        scale = self._loss_scale()
-        share = 1.0 / (tf.maximum(sums.tokens, 1.0) * scale)
-        clipped, norm = clip_gradients([each * share for each in gradients], self._clip)
-        self._optimizer.apply([each * scale for each in clipped], self._model.trainable_variables)
+        loss_scale = self._loss_scale()
+        share = 1.0 / (tf.maximum(sums.tokens, 1.0) * loss_scale)
+        means = [scale(merge_rows(each), share) for each in gradients]
+        clipped, norm = clip_gradients(means, self._clip)
+        # The optimizer sums over replicas too, which hold the same gradients by now.
+        restored = loss_scale / self._strategy.num_replicas_in_sync
+        applied = [scale(each, restored) for each in clipped]
+        self._optimizer.apply(applied, self._model.trainable_variables)
         return StepSums(sums, source_tokens, norm)
 
     def _replica_gradients(
-        self, batch: Batch, step: tf.Tensor
-    ) -> tuple[list[tf.Tensor], LossSums, tf.Tensor]:
+        self, batch: Batch, moment: Moment
+    ) -> tuple[list[Gradient], LossSums, tf.Tensor]:
         """Gradients of the summed loss, times the loss scale; the sums; the source words."""
         inputs, labels = batch
         variables = [variable.value for variable in self._model.trainable_variables]
         with tf.GradientTape() as tape:
-            sums = self._model.loss_sums(inputs, labels, self._draw_seed(step))
+            sums = self._model.loss_sums(
+                inputs, labels, self._draw_seed(moment.step), moment=moment
+            )
             tokens = tf.maximum(sums.tokens, 1.0)
             # The mean keeps float16 gradients in range; the sum is restored in float32.
             loss = sums.loss / tokens * self._loss_scale()
         gradients = tape.gradient(loss, variables)
-        gradients = [tf.convert_to_tensor(each) * tokens for each in gradients]
-        source_tokens = tf.math.count_nonzero(inputs["source"], dtype=tf.float32)
+        if not self._keeps_rows:
+            gradients = [tf.convert_to_tensor(each) for each in gradients]
+        gradients = [scale(each, tokens) for each in gradients]
+        source = inputs.get("source", tf.zeros([0, 0], tf.int32))  # [B, S]
+        source_tokens = tf.math.count_nonzero(source, dtype=tf.float32)
         return gradients, sums, source_tokens
 
     def _replica_validate(self, batch: Batch) -> LossSums:
@@ -118,3 +135,11 @@ class Steps:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         mixed = tf.cast(step, tf.int32) * 4099 + tf.cast(replica, tf.int32)
         return tf.stack([tf.constant(self._seed, tf.int32), mixed])
+
+
+def _takes_rows(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Whether gradients that are rows of a table cost the optimizer those rows alone."""
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return _takes_rows(optimizer.inner_optimizer)
+    plain = isinstance(optimizer, keras.optimizers.SGD) and not optimizer.momentum
+    return plain or isinstance(optimizer, LazyAdam)

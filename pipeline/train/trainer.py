@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import signal
 import time
@@ -12,28 +13,23 @@ import tensorflow as tf
 
 from models.errors import UserError
 from models.keras_recurrent import refuse_cudnn
-from models.translation import TranslationModel
-from pipeline.assembly import (
-    Vocabularies,
-    build_loss,
-    build_model,
-    configure_tensorflow,
-    load_vocabularies,
-    search_options,
-)
+from models.losses import perplexity
+from models.sequence_model import SequenceModel
+from pipeline.assembly import build_loss, configure_tensorflow
 from pipeline.batch_plan import BatchOptions
-from pipeline.batches import count_batches, read_pairs, training_batches
+from pipeline.batches import read_pairs
 from pipeline.experiment import Experiment, TrainSection
 from pipeline.experiment_file import record_experiment
-from pipeline.monitor.callbacks import show_samples
-from pipeline.monitor.panel import ValidationSamples
+from pipeline.monitor.callbacks import show_gradient_flow, show_samples
 from pipeline.prepare.manifest import load_manifest
-from pipeline.scoring import bleu_and_chrf, tokenizer_for
+from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import Checkpoints, Progress, check_same_run
+from pipeline.train.gradient_flow import GradientFlowReport
+from pipeline.train.lazy_adam import LazyAdam
+from pipeline.train.methods import TrainingMethods
 from pipeline.train.schedules import WarmUpThenDecay
 from pipeline.train.steps import Steps, StepSums
 from pipeline.train.validation import measure_losses
-from pipeline.translator import Translator, align
 from pipeline.workspace import Workspace
 
 _LOWER_IS_BETTER = {"loss", "perplexity"}
@@ -86,19 +82,15 @@ class Trainer:
         self._options: TrainSection = experiment.train
         self._workspace = workspace
         self._strategy = tf.distribute.get_strategy()
-        self._vocabularies: Vocabularies = load_vocabularies(experiment, workspace)
+        self._task = make_task(experiment, workspace)
+        self._methods = TrainingMethods(self._options, workspace.shards("train"))
         with self._strategy.scope():
             self._build()
         self._window = _Window()
         self._batch_options = BatchOptions(
             self._options.batch_tokens, self._options.shuffle_pool, self._options.jit_compile
         )
-        self._translator = Translator(
-            self.model,
-            self._vocabularies,
-            search_options(experiment, kind="greedy"),
-            experiment.search.batch_size,
-        )
+        self._judge = self._task.judge(self.model)
         self._stop_reason: str | None = None
         self._epoch_logs: dict[str, float] = {}
         self._checkpoints.restore()
@@ -115,7 +107,13 @@ class Trainer:
         if epochs is None:
             return limit
         shards = self._workspace.shards("train")
-        return min(limit, epochs * count_batches(shards, self._batch_options))
+        count = functools.cache(lambda options: self._task.count_batches(shards, options))
+        total = 0
+        for epoch in range(epochs):
+            total += count(self._methods.batch_options(self._batch_options, epoch))
+            if total >= limit:
+                return limit
+        return total
 
     def run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> TrainingOutcome:
         """Train until a limit, patience, a callback or a signal ends it.
@@ -153,10 +151,13 @@ class Trainer:
         options = self._options
         keras.config.set_dtype_policy(options.precision)
         try:
-            self.model: TranslationModel = build_model(self._experiment, self._vocabularies)
+            self.model: SequenceModel = self._task.build_model()
         finally:
             keras.config.set_dtype_policy("float32")
-        self.model.loss_function = build_loss(self._experiment, self._workspace)
+        self.model.loss_function = build_loss(
+            self._experiment, self._workspace, self.model.projection.vocabulary_size
+        )
+        self._methods.install(self.model)
         if options.jit_compile:
             # XLA compiles neither shapes that depend on data nor cuDNN's operations.
             self.model.drop_pads = False
@@ -181,10 +182,9 @@ class Trainer:
         """The rest of the current epoch."""
         epoch = int(self.progress.epoch)
         self._callbacks.on_epoch_begin(epoch)
-        batches = training_batches(
+        batches = self._task.training_batches(
             self._workspace.shards("train"),
-            self._batch_options,
-            self._experiment.seed,
+            self._methods.batch_options(self._batch_options, epoch),
             epoch,
             skip=int(self.progress.batch),
         )
@@ -199,7 +199,8 @@ class Trainer:
     def _run_step(self, batch: tuple) -> None:
         step = int(self.progress.step)
         self._callbacks.on_train_batch_begin(step)
-        self._window.add(self._steps.train(batch, tf.constant(step, tf.int64)))
+        moment = tf.constant(step, tf.int64), tf.constant(int(self.progress.epoch), tf.int64)
+        self._window.add(self._steps.train(batch, *moment))
         self.progress.step.assign_add(1)
         self.progress.batch.assign_add(1)
         step += 1
@@ -225,12 +226,20 @@ class Trainer:
         self._window.clear()
         rate = self.model.optimizer.learning_rate
         logs["learning_rate"] = float(rate)
+        logs.update(self._methods.figures(self.step - 1, int(self.progress.epoch)))
         self._epoch_logs.update(logs)
         if not math.isfinite(logs["loss"]) and self._options.precision != "mixed_float16":
             raise UserError(
                 f"step {int(self.progress.step)}: the loss is {logs['loss']}; lower "
                 f"train.learning_rate or train.clip.threshold and start anew: take another "
                 f"workspace, or delete {self._workspace.train}"
+            )
+        if logs.get("kept_share") == 0.0:
+            raise UserError(
+                f"step {int(self.progress.step)}: no example's loss was below the threshold "
+                f"{logs['self_paced_threshold']:.3g} for {self._options.log_every} steps, so that "
+                f"nothing is learned; raise train.self_paced.threshold and start anew: take "
+                f"another workspace, or delete {self._workspace.train}"
             )
         return logs
 
@@ -239,50 +248,44 @@ class Trainer:
         step = int(self.progress.step)
         shards = self._workspace.shards("valid")
         self._callbacks.on_test_begin()
-        losses = measure_losses(self._steps.validate, shards, self._batch_options, self._strategy)
-        ids, sources, references = read_pairs(shards, self._options.validation_sentences)
-        hypotheses = self._translator(ids)
+        batches = self._task.validation_batches(shards, self._batch_options)
+        losses = measure_losses(self._steps.validate, batches, self._strategy)
+        pairs = read_pairs(shards, self._options.validation_sentences)
+        judged = self._judge.validate(pairs, self._options.samples)
         logs = {
             "step": step,
             "loss": losses.loss,
             "perplexity": losses.perplexity,
             "accuracy": losses.accuracy,
-            **bleu_and_chrf(
-                hypotheses, references, tokenizer_for(self._experiment.data.target_language)
-            ),
+            **judged.metrics,
         }
-        self._show_samples(step, ids, sources, references, hypotheses)
-        self._keep_if_best(step, logs[self._options.best_metric])
+        if judged.samples:
+            show_samples(self._callbacks.callbacks, step, judged.samples)
+        if self._gradient_flow:
+            flows = self._gradient_flow.measure(step)
+            show_gradient_flow(self._callbacks.callbacks, step, flows)
+        self._keep_if_best(step, logs[self._experiment.best_metric])
         self.progress.validated_at.assign(step)
         self._epoch_logs.update({f"val_{name}": value for name, value in logs.items()})
         self._callbacks.on_test_end(logs)
 
-    def _show_samples(
-        self,
-        step: int,
-        ids: list[list[int]],
-        sources: list[str],
-        references: list[str],
-        hypotheses: list[str],
-    ) -> None:
-        count = self._options.samples
-        if not count:
-            return
-        aligned = align(self.model, self._vocabularies, ids[:count], hypotheses[:count])
-        samples = ValidationSamples(
-            sources=sources[:count],
-            references=references[:count],
-            hypotheses=hypotheses[:count],
-            source_tokens=[each[0] for each in aligned],
-            target_tokens=[each[1] for each in aligned],
-            alignments=[each[2] for each in aligned],
+    @functools.cached_property
+    def _gradient_flow(self) -> GradientFlowReport | None:
+        """Measures how far back gradients reach, where that is asked for."""
+        options = self._options.gradient_flow
+        if not options.sentences:
+            return None
+        batches = self._task.validation_batches(
+            self._workspace.shards("valid"), self._batch_options
         )
-        show_samples(self._callbacks.callbacks, step, samples)
+        return GradientFlowReport(
+            self.model, batches, options.sentences, options.longest, self._workspace.logs
+        )
 
     def _keep_if_best(self, step: int, value: float) -> None:
         """Save the best model so far; count the validations that did not gain enough."""
         best = float(self.progress.best)
-        gain = best - value if self._options.best_metric in _LOWER_IS_BETTER else value - best
+        gain = best - value if self._experiment.best_metric in _LOWER_IS_BETTER else value - best
         first = math.isnan(best)
         if first or gain > self._options.early_stopping.minimum_gain:
             self.progress.without_gain.assign(0)
@@ -323,6 +326,8 @@ def make_optimizer(options: TrainSection) -> keras.optimizers.Optimizer:
     rate = WarmUpThenDecay(options.learning_rate, options.schedule)
     if options.optimizer == "sgd":
         return keras.optimizers.SGD(rate)
+    if options.optimizer == "lazy_adam":
+        return LazyAdam(rate)
     return keras.optimizers.Adam(rate)
 
 
@@ -352,22 +357,24 @@ class _Window:
     def logs(self) -> dict[str, float]:
         """Means and rates."""
         seconds = max(self._seconds + time.perf_counter() - self._since, 1e-9)
-        tokens, loss, correct, counted = (
+        tokens, loss, correct, counted, examples, kept = (
             sum(float(getattr(step.sums, name)) for step in self._steps)
-            for name in ("tokens", "loss", "correct", "counted")
+            for name in ("tokens", "loss", "correct", "counted", "examples", "kept")
         )
         mean = loss / max(tokens, 1.0)
         logs = {
             "loss": mean,
-            "perplexity": math.exp(min(mean, 700.0)),
             "gradient_norm": sum(float(step.gradient_norm) for step in self._steps)
             / max(len(self._steps), 1),
             "source_tokens_per_second": sum(float(step.source_tokens) for step in self._steps)
             / seconds,
             "target_tokens_per_second": tokens / seconds,
         }
-        if counted:
+        if counted:  # A loss that read noise words is no cross entropy of the vocabulary.
+            logs["perplexity"] = perplexity(mean)
             logs["accuracy"] = correct / counted
+        if examples:
+            logs["kept_share"] = kept / examples
         return logs
 
 

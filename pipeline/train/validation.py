@@ -1,15 +1,12 @@
 """What a model is worth on a split, by its losses."""
 
 import dataclasses
-import math
-import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import tensorflow as tf
 
+from models.losses import perplexity
 from models.sequence_model import LossSums
-from pipeline.batch_plan import BatchOptions
-from pipeline.batches import validation_batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,26 +26,23 @@ class Losses:
     @property
     def perplexity(self) -> float:
         """`exp(loss)`: words the model hesitates between."""
-        return math.exp(min(self.loss, 700.0))
+        return perplexity(self.loss)
 
 
 def measure_losses(
     validate: Callable[[tuple], LossSums],
-    shards: Sequence[pathlib.Path],
-    options: BatchOptions,
+    batches: tf.data.Dataset,
     strategy: tf.distribute.Strategy,
 ) -> Losses:
     """Losses of a whole split.
 
     Args:
         validate: Sums of the full softmax loss of a batch.
-        shards: Record files of the split.
-        options: How batches are cut.
+        batches: The batches of the split.
         strategy: Distributes the batches.
     """
     loss = correct = tokens = 0.0
-    batches = strategy.experimental_distribute_dataset(validation_batches(shards, options))
-    for batch in batches:
+    for batch in strategy.experimental_distribute_dataset(batches):
         sums = validate(batch)
         loss += float(sums.loss)
         correct += float(sums.correct)

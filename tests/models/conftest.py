@@ -26,6 +26,12 @@ def mixed_bfloat16():
     yield from _policy("mixed_bfloat16")
 
 
+@pytest.fixture
+def mixed_float16():
+    """Layers made in the test compute in float16 and keep float32 weights."""
+    yield from _policy("mixed_float16")
+
+
 def _policy(name):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)

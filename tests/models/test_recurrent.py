@@ -3,16 +3,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.recurrent import CELLS, RecurrentStack
+from models.cells.kinds import CELLS
+from models.errors import UserError
+from models.recurrent import RecurrentStack
 from tests.models.examples import close, mask_of, random_tensor, randomize
 from tests.models.reference.gradients import assert_same_loss_and_gradients
-from tests.models.reference.recurrent import STEPS, run_stack
+from tests.models.reference.recurrent import run_stack
 
 FEATURES, UNITS = 3, 2
 LENGTHS = [3, 1, 4]
 POSITIONS = 5
 
-every_cell = pytest.mark.parametrize("cell", CELLS)
+# Every other cell is held against its equations in test_cells.py.
+every_cell = pytest.mark.parametrize("cell", ["lstm", "gru", "peephole_projected_lstm"])
+fused = pytest.mark.parametrize("cell", ["lstm", "gru"])
 every_shape = pytest.mark.parametrize(
     "shape",
     [
@@ -21,8 +25,9 @@ every_shape = pytest.mark.parametrize(
         {"layers": 3},
         {"layers": 2, "residual": True},
         {"layers": 3, "residual": True, "bidirectional": True},
+        {"layers": 2, "residual": True, "bidirectional": True, "merge": "sum"},
     ],
-    ids=["plain", "bidirectional", "deep", "residual", "deep-residual-bidirectional"],
+    ids=["plain", "bidirectional", "deep", "residual", "deep-residual-bidirectional", "summed"],
 )
 
 
@@ -47,12 +52,8 @@ def states_in(finals):
 
 
 def expected(stack, arrays, lengths=LENGTHS, initial=None):
-    options = (stack.bidirectional, stack.residual, initial)
+    options = (stack.bidirectional, stack.residual, initial, stack.merge)
     return run_stack(stack.cell_name, arrays["inputs"], lengths, arrays["weights"], *options)
-
-
-def test_the_reference_covers_every_cell():
-    assert STEPS.keys() == CELLS.keys()
 
 
 @pytest.mark.usefixtures("float64")
@@ -71,7 +72,7 @@ def test_forward_is_the_equation(cell, shape):
         close(finals.backward, tuple(backward))
     else:
         assert finals.backward is None
-    assert all(type(layer) is CELLS[cell][1] for layer in finals.forward)
+    assert all(type(layer) is CELLS[cell].state for layer in finals.forward)
 
 
 @pytest.mark.usefixtures("float64")
@@ -82,7 +83,7 @@ def test_gradients_are_those_of_the_equation(cell, shape):
     lengths = [2, 3]
     sequences, mask = inputs(lengths, 4)
     sides = real(random_tensor(2, 4, stack.output_size, seed=5), lengths)
-    ends = random_tensor(4, UNITS, seed=6).numpy()
+    ends = random_tensor(4, 1, seed=6).numpy()
 
     def loss():
         outputs, finals = stack(sequences, mask=mask)
@@ -105,7 +106,7 @@ def test_gradients_are_those_of_the_equation(cell, shape):
 def test_it_starts_from_the_states_given(cell):
     stack = make(cell, layers=2)
     sequences, _ = inputs()
-    initial = tf.nest.map_structure(lambda part: part + 0.3, stack.zero_state(len(LENGTHS)))
+    initial = tf.nest.map_structure(lambda part: part + 0.3, stack.first_state(len(LENGTHS)))
     outputs, finals = stack(sequences, initial_state=initial)
     arrays = {"inputs": sequences.numpy(), "weights": stack.get_weights()}
     first = tf.nest.map_structure(np.array, initial)
@@ -156,7 +157,7 @@ def test_steps_give_what_the_whole_sequence_gives(cell, shape):
     stack = make(cell, **shape)
     sequences, _ = inputs()
     outputs, finals = stack(sequences)
-    state = stack.zero_state(len(LENGTHS))
+    state = stack.first_state(len(LENGTHS))
     for position in range(POSITIONS):
         output, state = stack.step(sequences[:, position], state)
         close(output, outputs[:, position], 1e-6)
@@ -174,8 +175,9 @@ def test_a_batch_of_no_rows(cell):
         ],
     )
     outputs, finals = run(tf.zeros([0, 4, FEATURES]), tf.ones([0, 4], tf.bool))
-    assert outputs.shape == (0, 4, 2 * UNITS)
-    assert all(part.shape == (0, UNITS) for part in states_in(finals))
+    assert outputs.shape == (0, 4, stack.output_size)
+    shapes = [part.shape for part in states_in(finals)]
+    assert shapes == [(0, *shape) for shape in stack.state_shapes] * 4
 
 
 def test_dropout_falls_between_layers_and_only_in_training():
@@ -197,7 +199,7 @@ def test_a_mask_is_not_handed_on():
     assert stack.compute_mask(sequences, mask) is None
 
 
-@every_cell
+@fused
 def test_forget_gates_start_open(cell):
     stack = RecurrentStack(cell, UNITS)
     stack.build((None, None, FEATURES))
@@ -208,7 +210,7 @@ def test_forget_gates_start_open(cell):
         assert not bias.any()
 
 
-@every_cell
+@fused
 def test_kernels_start_in_the_range_asked_for_and_differ(cell):
     stack = RecurrentStack(cell, 20, layers=2, bidirectional=True, initializer_range=0.02)
     stack.build((None, None, 40))
@@ -242,7 +244,7 @@ def test_under_bfloat16_states_and_outputs_are_of_compute_dtype(cell):
     for part in [outputs, *states_in(finals)]:
         assert part.dtype == tf.bfloat16
         assert np.isfinite(tf.cast(part, tf.float32)).all()
-    assert all(part.dtype == tf.bfloat16 for part in tf.nest.flatten(stack.zero_state(2)))
+    assert all(part.dtype == tf.bfloat16 for part in tf.nest.flatten(stack.first_state(2)))
     assert all(weight.dtype == "float32" for weight in stack.trainable_variables)
 
 
@@ -253,7 +255,7 @@ def directions(layer):
     return [layer]
 
 
-@every_cell
+@fused
 @every_shape
 def test_every_layer_meets_the_conditions_of_the_fused_kernel(cell, shape):
     stack = make(cell, **shape, dropout=0.3)
@@ -261,7 +263,7 @@ def test_every_layer_meets_the_conditions_of_the_fused_kernel(cell, shape):
     for layer in stack.layers:
         assert len(directions(layer)) == 1 + stack.bidirectional
         for one in directions(layer):
-            assert isinstance(one, CELLS[cell][0])
+            assert isinstance(one, CELLS[cell].layer)
             assert one.use_cudnn in ("auto", True)
             assert one.activation is keras.activations.tanh
             assert one.recurrent_activation is keras.activations.sigmoid
@@ -271,5 +273,12 @@ def test_every_layer_meets_the_conditions_of_the_fused_kernel(cell, shape):
 
 
 def test_the_cells_are_keras_layers_with_keras_weights():
-    assert issubclass(CELLS["lstm"][0], keras.layers.LSTM)
-    assert issubclass(CELLS["gru"][0], keras.layers.GRU)
+    assert issubclass(CELLS["lstm"].layer, keras.layers.LSTM)
+    assert issubclass(CELLS["gru"].layer, keras.layers.GRU)
+
+
+def test_a_merge_of_one_direction_or_of_another_name_is_refused():
+    with pytest.raises(UserError, match=r"model\.encoder\.merge is 'sum', but .*bidirectional"):
+        RecurrentStack("lstm", UNITS, merge="sum")
+    with pytest.raises(UserError, match=r"model\.encoder\.merge: got 'mean', expected .*sum"):
+        RecurrentStack("lstm", UNITS, bidirectional=True, merge="mean")

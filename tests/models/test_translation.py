@@ -279,7 +279,9 @@ def test_compiled_by_xla_loss_and_gradients_are_the_same(name, loss, monkeypatch
     model.drop_pads = False
     if loss == "nce":
         # XLA's random numbers are others than TensorFlow's for the same seed.
-        even = lambda shape, seed: tf.linspace(0.01, 0.99, shape[0])  # noqa: E731
+        even = lambda shape, seed, dtype: tf.linspace(  # noqa: E731
+            tf.constant(0.01, dtype), 0.99, shape[0]
+        )
         monkeypatch.setattr(tf.random, "stateless_uniform", even)
         model.loss_function = NoiseContrastiveEstimation(np.arange(VOCABULARY), 5)
     variables = [variable.value for variable in model.trainable_variables]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID
+from models.tokenizers import with_begin, with_end
 from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.batches import (
     count_batches,
@@ -14,6 +15,11 @@ from pipeline.batches import (
 from pipeline.prepare.records import encode_example, frame
 
 OPTIONS = BatchOptions(batch_tokens=128, shuffle_pool=64)
+
+
+def mark(source, target):
+    """As translation has it."""
+    return {"source": with_end(source), "target": with_begin(target)}, with_end(target)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +55,7 @@ def as_lists(batches):
 
 
 def test_every_pair_once_with_its_marks(shards):
-    found = rows(training_batches(shards, OPTIONS, seed=1, epoch=0))
+    found = rows(training_batches(shards, OPTIONS, mark, seed=1, epoch=0))
     assert sorted(row[0][0] for row in found) == list(range(4, 204))
     for source, target, label in found:
         assert source[-1] == END_ID and source[0] == label[0]
@@ -58,14 +64,14 @@ def test_every_pair_once_with_its_marks(shards):
 
 
 def test_budget_is_kept(shards):
-    for inputs, labels in training_batches(shards, OPTIONS, seed=1, epoch=0):
+    for inputs, labels in training_batches(shards, OPTIONS, mark, seed=1, epoch=0):
         longest = max(inputs["source"].shape[1], labels.shape[1])
         assert labels.shape[0] * longest <= OPTIONS.batch_tokens
 
 
 def test_a_pair_longer_than_the_budget_is_a_batch_of_its_own(shards):
     options = BatchOptions(batch_tokens=8, shuffle_pool=64)
-    batches = list(training_batches(shards, options, seed=1, epoch=0))
+    batches = list(training_batches(shards, options, mark, seed=1, epoch=0))
     assert sum(labels.shape[0] for _, labels in batches) == 200
     for inputs, labels in batches:
         longest = max(inputs["source"].shape[1], labels.shape[1])
@@ -75,7 +81,7 @@ def test_a_pair_longer_than_the_budget_is_a_batch_of_its_own(shards):
 def test_pads_are_few(shards):
     options = BatchOptions(batch_tokens=128, shuffle_pool=1000)
     real = total = 0
-    for _, labels in training_batches(shards, options, seed=1, epoch=0):
+    for _, labels in training_batches(shards, options, mark, seed=1, epoch=0):
         real += int(np.count_nonzero(labels))
         total += labels.shape[0] * labels.shape[1]
     assert real / total > 0.85
@@ -83,7 +89,7 @@ def test_pads_are_few(shards):
 
 def test_order_is_a_function_of_seed_and_epoch(shards):
     def order(seed, epoch):
-        return as_lists(training_batches(shards, OPTIONS, seed, epoch))
+        return as_lists(training_batches(shards, OPTIONS, mark, seed, epoch))
 
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)
@@ -92,15 +98,15 @@ def test_order_is_a_function_of_seed_and_epoch(shards):
 
 @pytest.mark.parametrize("skip", [1, 7, 1000])
 def test_skipping_gives_the_rest(shards, skip):
-    whole = as_lists(training_batches(shards, OPTIONS, 1, 3))
-    assert as_lists(training_batches(shards, OPTIONS, 1, 3, skip=skip)) == whole[skip:]
+    whole = as_lists(training_batches(shards, OPTIONS, mark, 1, 3))
+    assert as_lists(training_batches(shards, OPTIONS, mark, 1, 3, skip=skip)) == whole[skip:]
 
 
 def test_fixed_shapes_are_few_and_lose_nothing(shards):
     options = BatchOptions(batch_tokens=128, shuffle_pool=1000, fixed_shapes=True)
     shapes = set()
     found = []
-    for inputs, labels in training_batches(shards, options, seed=1, epoch=0):
+    for inputs, labels in training_batches(shards, options, mark, seed=1, epoch=0):
         assert inputs["source"].shape[1] % 8 == 0 and labels.shape[1] % 8 == 0
         longest = max(inputs["source"].shape[1], labels.shape[1])
         assert labels.shape[0] == max(128 // longest, 1)
@@ -111,26 +117,26 @@ def test_fixed_shapes_are_few_and_lose_nothing(shards):
 
 
 def test_validation_batches_hold_every_pair_and_never_change(shards):
-    first = as_lists(validation_batches(shards, OPTIONS))
-    assert first == as_lists(validation_batches(shards, OPTIONS))
-    assert len(rows(validation_batches(shards, OPTIONS))) == 200
+    first = as_lists(validation_batches(shards, OPTIONS, mark))
+    assert first == as_lists(validation_batches(shards, OPTIONS, mark))
+    assert len(rows(validation_batches(shards, OPTIONS, mark))) == 200
 
 
 def test_count_is_that_of_an_epoch(shards):
     options = BatchOptions(batch_tokens=128, shuffle_pool=1000)
-    assert count_batches(shards, options) == len(list(validation_batches(shards, options)))
+    assert count_batches(shards, options) == len(list(validation_batches(shards, options, mark)))
 
 
 def test_pairs_come_in_the_order_of_the_records(shards):
-    ids, sources, targets = read_pairs(shards[:1])
+    ids, target_ids, sources, targets = read_pairs(shards[:1])
     assert sources == [f"s{number}" for number in range(0, 200, 3)]
     assert targets[0] == "t0"
-    assert ids[0][0] == 4
-    assert read_pairs(shards, 5)[1] == sources[:5]
+    assert ids[0][0] == target_ids[0][0] == 4
+    assert read_pairs(shards, 5).sources == sources[:5]
 
 
 def test_no_shards_give_no_pairs():
-    assert read_pairs([]) == ([], [], [])
+    assert read_pairs([]) == ([], [], [], [])
 
 
 def brute_force_cut(costs, budget):

@@ -4,6 +4,7 @@ import pytest
 
 from models.errors import UserError
 from pipeline import evaluate
+from pipeline.batches import Pairs
 from pipeline.experiment_file import load_experiment, workspace_of
 
 
@@ -12,7 +13,9 @@ def test_threads_are_set_before_tensorflow_starts(tiny, console, monkeypatch):
     called = []
     monkeypatch.setattr(evaluate, "load_manifest", lambda *_: None)
     monkeypatch.setattr(evaluate, "configure_tensorflow", lambda *_: called.append("threads"))
-    monkeypatch.setattr(evaluate, "read_pairs", lambda *_: called.append("records") or ([],) * 3)
+    monkeypatch.setattr(
+        evaluate, "read_pairs", lambda *_: called.append("records") or Pairs([], [], [], [])
+    )
     experiment = load_experiment(tiny)
     with pytest.raises(UserError, match="the test split is empty"):
         evaluate.evaluate(experiment, workspace_of(experiment), console)

@@ -10,9 +10,10 @@ from hostile_strings import hostile_strings
 
 from models.errors import UserError
 from models.tokenizers import with_begin, with_end
-from pipeline.assembly import build_model, load_vocabularies, search_options
+from pipeline.assembly import search_options
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.export import export, is_exported
+from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import restore_best
 from serving.warmup import read_warmup
 
@@ -34,10 +35,10 @@ def exported(trained_folder, tmp_path_factory):
     experiment = load_experiment(path)
     workspace = workspace_of(experiment)
     version = export(experiment, workspace, rich.console.Console(file=io.StringIO()))
-    vocabularies = load_vocabularies(experiment, workspace)
-    model = build_model(experiment, vocabularies)
+    task = make_task(experiment, workspace)
+    model = task.build_model()
     restore_best(workspace, model)
-    return experiment, workspace, version, model, vocabularies
+    return experiment, workspace, version, model, task.vocabularies
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +132,11 @@ def test_invalid_utf8_is_answered_with_valid_utf8(signatures):
 
 
 def test_ids_are_equal_in_the_beam_stage_the_dataset_and_the_graph(exported):
-    from pipeline.prepare.vocabularies import Tokenizer
+    from pipeline.prepare.tokenizers import SentencePieceTokenizer
 
     _, workspace, _, _, vocabularies = exported
     texts = hostile_strings(1000)
-    here = Tokenizer(workspace.vocabulary("source").read_bytes())
+    here = SentencePieceTokenizer(workspace.vocabulary("source").read_bytes())
     graph = vocabularies.source.encode(tf.constant([text.encode() for text in texts])).to_list()
     assert graph == [list(ids) for ids in here.encode(texts)]
 

@@ -129,7 +129,7 @@ def test_an_error_tells_how_far_it_came():
 
 
 def test_a_translator_that_loses_a_text_is_found_out():
-    with pytest.raises(ValueError, match="2 texts got 1 translations"):
+    with pytest.raises(ValueError, match="2 lines got 1 answers"):
         translated(b"a\nb\n", lambda texts: texts[:1])
 
 

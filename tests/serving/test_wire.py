@@ -43,7 +43,7 @@ def test_a_request_reads_as_the_published_message():
     request = wire.PredictRequest()
     request.model_spec.name = "translation"
     request.model_spec.signature_name = "align"
-    wire.write_strings(["grün".encode(), b""], request.inputs["text"])
+    wire.write_column(["grün".encode(), b""], request.inputs["text"])
     published = predict_pb2.PredictRequest.FromString(request.SerializeToString())
     assert published.model_spec.name == "translation"
     assert published.model_spec.signature_name == "align"

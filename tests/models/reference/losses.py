@@ -40,3 +40,23 @@ def noise_contrastive(features, labels, kernel, bias, noise, probabilities):
 
     true = log_odds(labels)[np.arange(len(labels)), np.arange(len(labels))]  # [N]
     return np.logaddexp(0.0, -true) + np.logaddexp(0.0, log_odds(noise)).sum(-1)
+
+
+def log_uniform_distribution(vocabulary):
+    """Zipf's law over ids: `P(w) = (log(w + 2) - log(w + 1)) / log(V + 1)`."""
+    ids = np.arange(vocabulary, dtype=np.float64)
+    return (np.log(ids + 2.0) - np.log(ids + 1.0)) / np.log(vocabulary + 1.0)
+
+
+def sampled_softmax(features, labels, kernel, bias, noise, probabilities):
+    """Losses [N] of the softmax over the set of the label and the noise words [k].
+
+    Scores are lowered by the log of the chance that k draws hold a word, the label's too.
+    """
+    logits = project(features, kernel, bias)  # [N, V]
+    logits = logits - np.log(1.0 - (1.0 - probabilities) ** len(noise))
+    losses = []
+    for row, label in zip(logits, labels, strict=True):
+        words = {int(label), *(int(word) for word in noise)}
+        losses.append(np.log(sum(np.exp(row[word]) for word in words)) - row[label])
+    return np.array(losses)

@@ -3,7 +3,7 @@
 from tests.models.reference import decoders
 from tests.models.reference.bridges import BRIDGES
 from tests.models.reference.losses import project
-from tests.models.reference.recurrent import STEPS, run_stack
+from tests.models.reference.recurrent import part_sizes, run_stack
 
 
 def translation_logits(options, source, target, arrays):
@@ -20,8 +20,9 @@ def translation_logits(options, source, target, arrays):
     lengths = (source != 0).sum(-1)
     embedded = arrays["source_embedding"][0][source]
     shape = (encoder["bidirectional"], encoder["residual"])
-    memory, *finals = run_stack(cell, embedded, lengths, arrays["encoder"], *shape)
-    sizes = (decoder["layers"], decoder["units"], STEPS[cell][1])
+    merge = encoder.get("merge", "concat")
+    memory, *finals = run_stack(cell, embedded, lengths, arrays["encoder"], *shape, merge=merge)
+    sizes = (decoder["layers"], part_sizes(cell, decoder["units"]))
     states = BRIDGES[decoder["bridge"]](*finals, arrays["bridge"], *sizes)
     given = (cell, options["attention"]["score"], target, memory, lengths, states, arrays)
     if decoder["kind"] == "luong":

@@ -1,13 +1,16 @@
+from functools import partial
+
 import pytest
 
 from pipeline.experiment import Cleaning
-from pipeline.prepare.cleaning import LengthRules, check_characters, check_difference, check_pieces
+from pipeline.prepare.cleaning import LengthRules, check_characters, check_difference
 from pipeline.prepare.reasons import (
     CONTROL_CHARACTERS,
     EMPTY,
     IDENTICAL,
     INVALID_UTF8,
     LENGTH_RATIO,
+    NOT_ALIGNED,
     TOO_LONG,
     Dropped,
 )
@@ -57,9 +60,32 @@ def test_identical_sides():
 
 
 def test_no_pieces_is_empty():
-    assert reason_of(check_pieces, [], [1]) == EMPTY
-    assert reason_of(check_pieces, [1], []) == EMPTY
-    assert reason_of(check_pieces, [1], [1]) is None
+    check = LengthRules(Cleaning()).check
+    assert reason_of(check, [], [1]) == EMPTY
+    assert reason_of(check, [1], []) == EMPTY
+    assert reason_of(check, [1], [1]) is None
+
+
+def test_a_language_model_has_no_source_and_may_keep_blank_lines():
+    assert reason_of(LengthRules(Cleaning(), "language_model").check, [], [1]) is None
+    assert reason_of(LengthRules(Cleaning(), "language_model").check, [], []) == EMPTY
+    assert (
+        reason_of(LengthRules(Cleaning(), "language_model", keep_blank=True).check, [], []) is None
+    )
+    assert reason_of(partial(check_characters, keep_blank=True), b" \t") is None
+    assert reason_of(partial(check_characters, keep_blank=True), b"\x00") == CONTROL_CHARACTERS
+
+
+def test_tagging_asks_for_a_tag_a_word_and_cuts_both_sides_alike():
+    rules = LengthRules(
+        Cleaning(max_source_length=3, max_target_length=2, too_long="truncate"), "tagging"
+    )
+    assert reason_of(rules.check, [4, 5], [6]) == NOT_ALIGNED
+    assert rules.apply([4, 5, 6], [7, 8, 9]) == ([4, 5], [7, 8], True)
+
+
+def test_the_ratio_is_a_rule_of_translation():
+    assert LengthRules(Cleaning(), "classification").apply([4] * 50, [5]) == ([4] * 50, [5], False)
 
 
 def rules(**limits):

@@ -4,7 +4,7 @@ import pytest
 
 from models.errors import UserError
 from pipeline.experiment import DataSection
-from pipeline.prepare import inspection, plan
+from pipeline.prepare import inspection
 from pipeline.prepare.plan import inspect_inputs, list_inputs, list_splits
 from pipeline.prepare.readers import make_reader
 
@@ -17,7 +17,6 @@ def parallel(tmp_path, source, target):
 
 def test_blocks_hold_every_line_once_and_in_step(tmp_path, monkeypatch):
     monkeypatch.setattr(inspection, "BLOCK_LINES", 3)
-    monkeypatch.setattr(plan, "BLOCK_LINES", 3)
     source = b"".join(b"%d\n" % number for number in range(1, 11))
     target = b"\xef\xbb\xbf" + b"".join(b"%d\r\n" % (number * 1000) for number in range(1, 11))
     data = DataSection(train=[parallel(tmp_path, source, target)])

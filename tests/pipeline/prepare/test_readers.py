@@ -1,10 +1,13 @@
+import itertools
 import json
 
 import pytest
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile
-from pipeline.prepare.readers import Block, ByteRange, make_reader, read_lines
+from pipeline.prepare import inspection
+from pipeline.prepare.readers import make_reader
+from pipeline.prepare.reading import Block, ByteRange, GroupReader, read_lines
 from pipeline.prepare.reasons import (
     BROKEN_JSON,
     INVALID_UTF8,
@@ -121,3 +124,35 @@ def test_half_a_surrogate_pair_passes_as_bytes_that_are_not_utf8():
     source, _ = jsonl().sides((b'{"source": "\\ud800", "target": "a"}',))
     with pytest.raises(UnicodeDecodeError):
         source.decode("utf-8")
+
+
+class Stanzas(GroupReader):
+    """Records parted by blank lines."""
+
+    @staticmethod
+    def starts(before, line):
+        return not before and bool(line)
+
+    def sides(self, lines):
+        return b"", b"|".join(lines)
+
+
+def test_records_of_many_lines_are_never_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(inspection, "BLOCK_LINES", 3)
+    path = tmp_path / "text"
+    path.write_bytes(b"a\nb\n\nc\n\n\nd\ne\nf\ng\n\nh")
+    facts = inspection.inspect_file(str(path), tmp_path / "unpacked", Stanzas.starts)
+    assert facts.first_lines == (1, 4, 7, 12) and facts.lines == 12
+    reader = Stanzas(CorpusFile(format="text", path=str(path)))
+    found = []
+    places = zip(facts.first_lines, itertools.pairwise(facts.offsets), strict=True)
+    for first, (start, stop) in places:
+        block = Block(0, first, (ByteRange(str(path), start, stop),))
+        found += [(line, reader.sides(lines)[1]) for line, lines in reader.rows(block)]
+    assert found == [(1, b"a|b|"), (4, b"c||"), (7, b"d|e|f|g|"), (12, b"h")]
+
+
+def test_text_has_no_source():
+    reader = make_reader(CorpusFile(format="text", path="x"))
+    assert reader.paths() == ("x",)
+    assert reader.sides((b" a line",)) == (b"", b" a line")

@@ -1,7 +1,7 @@
 import pytest
 
 from pipeline.experiment import CorpusFile, DataSection
-from pipeline.prepare.readers import Block, ByteRange
+from pipeline.prepare.reading import Block, ByteRange
 from pipeline.prepare.report import Report
 from pipeline.prepare.selection import PairSelection, hold_out_splits
 
@@ -45,14 +45,14 @@ def test_identical_sides_go_only_if_asked_and_only_in_training(tmp_path):
 def test_a_sentence_is_held_out_whole_and_shares_are_kept(side):
     corpus = CorpusFile(format="tsv", path="x")
     hold_out = {"valid": 0.2, "test": 0.1, "side": side}
-    split_of = hold_out_splits(DataSection(train=[corpus], hold_out=hold_out), seed=1)
+    split_of = hold_out_splits(DataSection(train=[corpus], hold_out=hold_out), 1, 0)
     splits = {}
     counts = {"train": 0, "valid": 0, "test": 0}
     for number in range(3000):
         pair = [b"%d" % (number // 3), b"x%d" % number]
         if side == "target":
             pair.reverse()
-        split = split_of(*pair)
+        split = split_of(number, *pair)
         counts[split] += 1
         assert splits.setdefault(number // 3, split) == split
     assert 450 < counts["valid"] < 750
@@ -62,7 +62,35 @@ def test_a_sentence_is_held_out_whole_and_shares_are_kept(side):
 def test_another_seed_holds_out_others():
     corpus = CorpusFile(format="tsv", path="x")
     data = DataSection(train=[corpus], hold_out={"valid": 0.5})
-    one, other = hold_out_splits(data, seed=1), hold_out_splits(data, seed=2)
+    one, other = hold_out_splits(data, 1, 0), hold_out_splits(data, 2, 0)
     sentences = [b"%d" % number for number in range(100)]
-    assert [one(s, s) for s in sentences] != [other(s, s) for s in sentences]
-    assert [one(s, s) for s in sentences] == [hold_out_splits(data, 1)(s, s) for s in sentences]
+    assert [one(1, s, s) for s in sentences] != [other(1, s, s) for s in sentences]
+    assert [one(1, s, s) for s in sentences] == [
+        hold_out_splits(data, 1, 0)(2, s, s) for s in sentences
+    ]
+
+
+def test_lines_in_their_order_are_held_out_by_runs():
+    data = DataSection(
+        train=[CorpusFile(format="text", path="x")],
+        order="corpus",
+        cleaning={"drop_duplicates": False},
+        hold_out={"valid": 0.3},
+    )
+    split_of = hold_out_splits(data, 1, 0)
+    splits = [split_of(line, b"", b"same") for line in range(256 * 40)]
+    assert all(len(set(splits[start : start + 256])) == 1 for start in range(0, len(splits), 256))
+    assert 0.1 < splits.count("valid") / len(splits) < 0.5
+
+
+def test_a_task_without_source_keeps_the_target_alone(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"\xff\tgood\nbad\t\n")
+    corpus = CorpusFile(format="tsv", path=str(path))
+    data = DataSection(train=[corpus])
+    selection = PairSelection(data, [("train", corpus)], 1, ("target",))
+    block = Block(0, 1, (ByteRange(str(path), 0, path.stat().st_size),))
+    report = Report()
+    [pair] = selection.pairs(block, report)
+    assert (pair.source, pair.target) == (b"", b"good")
+    assert report.split_tally("train").dropped["empty"].pairs == 1

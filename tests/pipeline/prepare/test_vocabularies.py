@@ -7,13 +7,13 @@ from models.errors import UserError
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from pipeline.experiment import VocabularySection
 from pipeline.prepare.hashing import SeededHash
+from pipeline.prepare.sides import Side
+from pipeline.prepare.tokenizers import make_tokenizer
 from pipeline.prepare.vocabularies import (
     SentenceSample,
-    Tokenizer,
     join_sentences,
     split_sentences,
     train_vocabulary,
-    vocabulary_names,
     write_counts,
 )
 from tests.hostile_strings import FRAGMENTS, hostile_strings
@@ -62,19 +62,65 @@ def test_joined_sentences_come_apart_again():
     assert split_sentences(join_sentences([])) == []
 
 
-def options(**keys):
-    return VocabularySection(**({"source_size": 600, "target_size": 500} | keys))
+def train(sentences, name="source", kind="unigram", size=600, separators=(), **keys):
+    return train_vocabulary(
+        sentences, VocabularySection(**keys), Side(name, kind, size, separators)
+    )
 
 
-@pytest.mark.parametrize("algorithm", ["unigram", "bpe", "char", "word"])
-def test_training_twice_gives_the_same_bytes(algorithm):
+def trained(sentences, kind="unigram", **keys):
+    return make_tokenizer(kind, train(sentences, kind=kind, **keys))
+
+
+KINDS = ["unigram", "bpe", "word", "character", "byte", "label"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_twice_gives_the_same_bytes(kind):
     sentences = [f"{a} {b}".encode() for a in FRAGMENTS for b in FRAGMENTS[:9]]
-    models = [train_vocabulary(sentences, options(algorithm=algorithm), "source") for _ in range(2)]
-    assert models[0] == models[1]
+    assert train(sentences, kind=kind) == train(sentences, kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "label"])
+def test_tables_do_not_depend_on_the_order_of_the_sample(kind):
+    assert train(SENTENCES, kind=kind) == train(SENTENCES[::-1], kind=kind)
+
+
+def test_tables_keep_the_commonest_pieces_behind_the_separators():
+    sentences = [b"c b a", b"c b", b"c \xe2\x80\xa8 d"]
+    pieces = trained(sentences, "word", size=8, separators=("\u2028",)).pieces()
+    assert pieces == ["<pad>", "<unk>", "<s>", "</s>", "\u2028", "c", "b", "a"]
+
+
+def test_a_separator_is_a_piece_of_its_own_in_sentencepiece_too():
+    sentences = [b"%s \xe2\x80\xa8 %s" % (one, one) for one in SENTENCES]
+    tokenizer = trained(sentences, separators=("\u2028",))
+    separator = tokenizer.pieces().index("\u2028")
+    [ids] = tokenizer.encode(["sentence 1 \u2028 sentence 2".encode()])
+    assert ids.count(separator) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "pieces"),
+    [
+        ("word", "a  b\u00a0c\td ", ["a", "b\u00a0c", "d"]),
+        ("character", "a 😀", ["a", " ", "😀"]),
+        ("byte", "é", ["<0xC3>", "<0xA9>"]),
+        ("label", " New York ", ["New York"]),
+    ],
+)
+def test_tables_part_texts_as_they_are(kind, text, pieces):
+    tokenizer = trained([text.encode()], kind)
+    [ids] = tokenizer.encode([text.encode()])
+    assert [tokenizer.pieces()[id] for id in ids] == pieces
+
+
+def test_a_word_spelled_like_a_mark_is_unknown():
+    assert trained([b"<s> a"], "word", size=5).encode([b"<pad> </s> x"]) == [[UNKNOWN_ID] * 3]
 
 
 def test_special_ids_are_where_all_stages_expect_them():
-    pieces = Tokenizer(train_vocabulary(SENTENCES, options(), "source")).pieces()
+    pieces = trained(SENTENCES).pieces()
     assert pieces[PAD_ID] == "<pad>"
     assert pieces[UNKNOWN_ID] == "<unk>"
     assert pieces[BEGIN_ID] == "<s>"
@@ -82,11 +128,11 @@ def test_special_ids_are_where_all_stages_expect_them():
 
 
 def test_a_small_corpus_gives_a_smaller_vocabulary():
-    assert 4 < Tokenizer(train_vocabulary([b"a b"], options(), "source")).size < 20
+    assert 4 < trained([b"a b"]).size < 20
 
 
 def test_encoding_adds_no_marks_and_nothing_gives_nothing():
-    tokenizer = Tokenizer(train_vocabulary(SENTENCES, options(), "source"))
+    tokenizer = trained(SENTENCES)
     marks, nothing, spaces = tokenizer.encode([b"<s> sentence </s>", b"", "\u200b ".encode()])
     assert not {PAD_ID, BEGIN_ID, END_ID} & set(marks)
     assert nothing == spaces == []
@@ -94,23 +140,18 @@ def test_encoding_adds_no_marks_and_nothing_gives_nothing():
 
 def test_a_size_below_the_characters_names_the_field_and_the_least():
     with pytest.raises(UserError, match=r"vocabulary.target_size: .* 10 pieces .* need (\d+)"):
-        train_vocabulary(SENTENCES, options(target_size=10), "target")
+        train(SENTENCES, "target", size=10)
     with pytest.raises(UserError, match=r"vocabulary.source_size: "):
-        train_vocabulary(SENTENCES, options(source_size=5), "shared")
+        train(SENTENCES, "shared", size=5)
 
 
 def test_sentences_without_text_are_told_to_the_user():
     with pytest.raises(UserError, match="vocabulary.source_size: .* SentencePiece gave up"):
-        train_vocabulary(["\u200b".encode()], options(), "source")
-
-
-@pytest.mark.parametrize("shared, names", [(True, {"shared"}), (False, {"source", "target"})])
-def test_names(shared, names):
-    assert set(vocabulary_names(options(shared=shared)).values()) == names
+        train(["\u200b".encode()])
 
 
 def test_counts_are_one_line_an_id_and_an_end_mark_a_record(tmp_path):
-    tokenizer = Tokenizer(train_vocabulary(SENTENCES, options(), "source"))
+    tokenizer = trained(SENTENCES)
     write_counts(tmp_path / "counts.tsv", tokenizer, np.array([0, 3, 0, 0, 7]), records=5)
     lines = (tmp_path / "counts.tsv").read_bytes().decode().split("\n")
     assert lines.pop() == ""
@@ -124,21 +165,34 @@ def test_counts_are_one_line_an_id_and_an_end_mark_a_record(tmp_path):
     assert len(lines) == tokenizer.size
 
 
+def test_counts_spell_out_pieces_that_cannot_stand_in_a_line(tmp_path):
+    tokenizer = trained(["a\tb\u2028".encode()], "character")
+    write_counts(tmp_path / "counts.tsv", tokenizer, np.zeros(4), records=1)
+    lines = (tmp_path / "counts.tsv").read_text("utf-8").split("\n")
+    assert {line.split("\t")[0] for line in lines[4:-1]} == {"a", "b", "\\t", "\\u2028"}
+
+
 @pytest.mark.parametrize(
-    "keys",
+    ("kind", "keys"),
     [
-        {},
-        {"algorithm": "bpe", "byte_fallback": True},
-        {"normalization": "identity"},
-        {"normalization": "nfkc_cf"},
+        ("unigram", {}),
+        ("bpe", {"byte_fallback": True}),
+        ("unigram", {"normalization": "identity"}),
+        ("unigram", {"normalization": "nfkc_cf"}),
+        ("unigram", {"separators": ("\u2028",)}),
+        ("word", {"separators": ("\u2028",)}),
+        ("character", {}),
+        ("byte", {}),
+        ("label", {"size": None}),
     ],
 )
-def test_the_graph_gives_the_same_ids_to_a_thousand_hostile_strings(keys):
-    keras_nlp = pytest.importorskip("keras_nlp")
-    corpus = [string.encode() for string in FRAGMENTS if string.strip()] + SENTENCES
-    model = train_vocabulary(corpus, options(source_size=1200, **keys), "source")
+def test_the_graph_gives_the_same_ids_to_a_thousand_hostile_strings(kind, keys):
+    tokenizers = pytest.importorskip("models.tokenizers")
     strings = hostile_strings(1000)
-    in_graph = keras_nlp.tokenizers.SentencePieceTokenizer(proto=model, dtype="int32")(strings)
-    expected = [list(map(int, ids)) for ids in in_graph]
-    assert Tokenizer(model).encode([string.encode() for string in strings]) == expected
-    assert sum(map(len, expected)) > 10_000
+    corpus = [string.encode() for string in FRAGMENTS if string.strip()] + SENTENCES
+    corpus += [string.encode() for string in strings[:10] if kind == "label"]
+    model = train(corpus, kind=kind, **{"size": 1200, **keys})
+    in_graph = tokenizers.VOCABULARIES[kind](model).encode(strings)
+    expected = make_tokenizer(kind, model).encode([string.encode() for string in strings])
+    assert in_graph.to_list() == expected
+    assert sum(map(len, expected)) > {"label": 999, "word": 3_000}.get(kind, 10_000)

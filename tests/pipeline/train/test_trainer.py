@@ -221,6 +221,7 @@ def test_torn_checkpoint_falls_back_to_the_one_before(trained):
         ["train.jit_compile=true", "train.max_steps=4"],
         ["train.jit_compile=true", "train.max_steps=4", "train.loss.kind=nce"],
         ["train.loss={kind: nce, noise_words: 8}", "train.clip.kind=none"],
+        ["train.loss={kind: sampled, noise_words: 8}", "train.optimizer=lazy_adam"],
         ["model.cell=gru", "model.decoder.kind=bahdanau", "model.attention.score=additive"],
         ["model.decoder.input_feeding=true", "model.encoder.layers=2", "train.optimizer=sgd"],
     ],

@@ -1,0 +1,212 @@
+"""The answering model: a story is read, a question asks for places in it, a label answers."""
+
+import functools
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from models.attention.contract import Draw
+from models.attention.kinds import make_attention
+from models.embedding import Embedding
+from models.encoders import with_a_position
+from models.initializers import uniform
+from models.projection import VocabularyProjection
+from models.recurrent import RecurrentStack
+from models.sequence_model import Reading, SequenceModel
+from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from models.story_encoders import STORY_ENCODERS, summary
+
+# The marks, which no answer is.
+_NO_LABELS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
+
+
+class Answers(NamedTuple):
+    """Answers to B questions."""
+
+    labels: tf.Tensor  # [B], int32: the likeliest
+    probabilities: tf.Tensor  # [B], float32: of each
+    positions: tf.Tensor  # [B, P] or [B, P, W], int32: the words of each position of the story
+    weights: tf.Tensor  # [B, K, P], float32: attention of each read; 0 at pads
+
+
+class Looked(NamedTuple):
+    """Outcome of all reads of the story."""
+
+    features: tf.Tensor  # [B, 1, 2M], compute dtype
+    weights: tf.Tensor  # [B, K, P], float32
+    draw: Draw  # [B, K]
+
+
+@keras.saving.register_keras_serializable("seqloom")
+class AnsweringModel(SequenceModel):
+    """Attentive reader with several reads.
+
+    Story and question have recurrent encoders of their own over one embedding, and a softmax
+    over labels reads question and context (the attentive reader of Hermann et al. 2015, section
+    3.2, with any attention). Several reads follow each other as in end-to-end memory networks:
+    after each the query becomes `u' = H u + c`, and all share their weights (Sukhbaatar et al.
+    2015, section 2.2, the RNN-like tying).
+
+    Inputs are a dict of int32 ids padded on the right, each row ending in the end mark: `story`
+    [B, S] and `question` [B, Q]. Labels are [B, 1].
+
+    Args:
+        vocabulary_size: Pieces of stories and questions.
+        label_count: Labels, marks included.
+        sentence_id: Id of the separator between sentences.
+        level: `word` or `sentence`: what a position of the memory is.
+        hops: Reads K of the story.
+        embedding_size: Features of an embedding.
+        dropout: Share dropped on embeddings, between layers and on features.
+        stack: Options of `models.recurrent.RecurrentStack` for all encoders, but dropout.
+        self_attention: Of `models.story_encoders.StoryEncoder`.
+        attention: Options of `models.attention.kinds.make_attention`.
+        initializer_range: Kernels start in U(-range, range).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        label_count: int,
+        sentence_id: int,
+        level: str = "sentence",
+        hops: int = 3,
+        embedding_size: int = 256,
+        dropout: float = 0.0,
+        stack: dict[str, Any] | None = None,
+        self_attention: dict[str, Any] | None = None,
+        attention: dict[str, Any] | None = None,
+        initializer_range: float = 0.1,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.options: dict[str, Any] = {
+            "vocabulary_size": vocabulary_size,
+            "label_count": label_count,
+            "sentence_id": sentence_id,
+            "level": level,
+            "hops": hops,
+            "embedding_size": embedding_size,
+            "dropout": dropout,
+            "stack": dict(stack or {}),
+            "self_attention": dict(self_attention or {}),
+            "attention": dict(attention or {"score": "general", "units": None}),
+            "initializer_range": initializer_range,
+        }
+        self.hops = hops
+        own: dict[str, Any] = {"dtype": self.dtype_policy}
+        stack_options = {
+            **self.options["stack"],
+            "dropout": dropout,
+            "initializer_range": initializer_range,
+        }
+        self.embedding = Embedding(
+            vocabulary_size, embedding_size, uniform(initializer_range), **own, name="embedding"
+        )
+        self.dropout = keras.layers.Dropout(dropout, **own, name="dropout")
+        self.story_encoder = STORY_ENCODERS[level](
+            sentence_id, stack_options, self_attention, **own, name="story_encoder"
+        )
+        self.question_stack = RecurrentStack(**stack_options, **own, name="question_stack")
+        size = self.story_encoder.memory_size
+        self.attention = make_attention(
+            **self.options["attention"],
+            query_size=size,
+            memory_size=size,
+            initializer_range=initializer_range,
+            **own,
+            name="attention",
+        )
+        self.update: keras.layers.Dense | None = None
+        if hops > 1:  # A weight that nothing reads would have no gradient.
+            self.update = keras.layers.Dense(
+                size,
+                use_bias=False,
+                kernel_initializer=uniform(initializer_range),
+                **own,
+                name="update",
+            )
+        self.projection = VocabularyProjection(
+            label_count, 2 * size, initializer_range, **own, name="projection"
+        )
+
+    def build(self, *_: Any) -> None:
+        """Create all variables."""
+        self.embedding.build((None, None))
+        embedded = (None, None, self.options["embedding_size"])
+        self.story_encoder.build(embedded)
+        self.question_stack.build(embedded)
+        self.attention.build()
+        if self.update:
+            self.update.build((None, self.story_encoder.memory_size))
+        self.projection.build()
+        self.built = True
+
+    def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        """Features [B, 1, 2M] of questions."""
+        return self._look(inputs, training).features
+
+    def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
+        """`features`, and what an attention that draws adds to the loss."""
+        looked = self._look(inputs, training)
+        if not self.attention.draws:
+            return Reading(looked.features)
+        return Reading(looked.features, functools.partial(self._extra_loss, looked.draw))
+
+    def answer(self, story: tf.Tensor, question: tf.Tensor) -> Answers:
+        """Answer.
+
+        Args:
+            story: Int32 [B, S], each row ending in the end mark.
+            question: Int32 [B, Q], likewise.
+        """
+        looked = self._look({"story": story, "question": question}, training=False)
+        logits = self.projection(looked.features[:, 0], excluded=_NO_LABELS)  # [B, V]
+        return Answers(
+            tf.argmax(logits, -1, output_type=tf.int32),
+            tf.reduce_max(tf.nn.softmax(logits), -1),
+            self.story_encoder.arrange(story),
+            looked.weights,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal model."""
+        return {**super().get_config(), **self.options}
+
+    def _look(self, inputs: dict[str, tf.Tensor], training: bool) -> Looked:
+        """Read the story once a hop, each time with a new query."""
+        story = self.story_encoder.arrange(inputs["story"])  # [B, P] or [B, P, W]
+        memory = self.story_encoder(story, self._embed(story, training), training=training)
+        prepared = self.attention.prepare(*memory)
+        query = self._query(inputs["question"], training)[:, tf.newaxis]  # [B, 1, M]
+        weights, draws = [], []
+        for hop in range(self.hops):
+            place = tf.fill([1, 1], hop)  # [1, 1]
+            found = self.attention.attend(query, prepared, place, training)
+            weights.append(found.weights)  # [B, 1, P]
+            draws.append(found.draw)
+            if self.update and hop + 1 < self.hops:
+                query = self.update(query) + found.context  # [B, 1, M]
+        features = tf.concat([query, found.context], 2)  # [B, 1, 2M]
+        return Looked(
+            self.dropout(features, training=training),
+            tf.concat(weights, 1),
+            Draw(*(tf.concat(parts, 1) for parts in zip(*draws, strict=True))),
+        )
+
+    def _query(self, question: tf.Tensor, training: bool) -> tf.Tensor:
+        """What a question asks for first, [B, M]."""
+        question = with_a_position(question)  # [B, Q]
+        embedded = self._embed(question, training)  # [B, Q, E]
+        mask = tf.not_equal(question, PAD_ID)  # [B, Q]
+        _, final = self.question_stack(embedded, mask=mask, training=training)
+        return summary(final, self.question_stack)
+
+    def _embed(self, ids: tf.Tensor, training: bool) -> tf.Tensor:
+        return self.dropout(self.embedding(ids), training=training)  # [..., E]
+
+    def _extra_loss(self, draw: Draw, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+        """Every read has its part in the one answer [B, 1] that comes after the last."""
+        before = [[0, 0], [self.hops - 1, 0]]
+        return self.attention.extra_loss(draw, tf.pad(losses, before), tf.pad(real, before))

@@ -1,0 +1,1 @@
+"""Attention: kinds over scores, one contract for all."""

@@ -1,0 +1,1 @@
+"""Recurrent cells, a family a module."""

@@ -1,0 +1,128 @@
+"""The contract of a task."""
+
+import abc
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import rich.console
+import tensorflow as tf
+
+from models.sequence_model import SequenceModel
+from pipeline.batch_plan import BatchOptions
+from pipeline.batches import Marked, Pairs, count_batches, training_batches, validation_batches
+from pipeline.experiment import Experiment
+from pipeline.monitor.panel import ValidationSamples
+from pipeline.train.validation import Losses
+from pipeline.vocabularies import Vocabularies
+from serving.services.contract import Service
+
+
+class Validation(NamedTuple):
+    """How good the model is now, as far as its losses do not tell."""
+
+    metrics: dict[str, float]
+    samples: ValidationSamples | None
+
+
+class Evaluation(NamedTuple):
+    """The scores of a split."""
+
+    scores: dict[str, Any]  # JSON-like
+    lines: dict[str, list[str]]  # by what they are, such as `hypothesis`: a line a record
+
+
+class Judge(abc.ABC):
+    """Contract: judges a model by its answers.
+
+    It is made once a model, so that graph functions are traced once, and sees the weights of
+    the moment.
+    """
+
+    @abc.abstractmethod
+    def validate(self, pairs: Pairs, samples: int) -> Validation:
+        """Answer some pairs, as validations in training do.
+
+        Args:
+            pairs: Of the valid split.
+            samples: How many of them are shown.
+        """
+
+    @abc.abstractmethod
+    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
+        """Answer all pairs of a split, with progress, print the scores as a table.
+
+        Args:
+            pairs: The split.
+            console: Where progress and the table go.
+        """
+
+    def measure(self, losses: Losses, pairs: Pairs, console: rich.console.Console) -> dict:
+        """Scores that follow from a split's losses; none unless a member has some.
+
+        Args:
+            losses: Of the split.
+            pairs: The split.
+            console: Where a table may go.
+
+        Returns:
+            JSON-like.
+        """
+        return {}
+
+
+class Task(abc.ABC):
+    """Contract of the family: what one task adds to the stages, which are the same for all.
+
+    Args:
+        experiment: The experiment.
+        vocabularies: Its vocabularies.
+    """
+
+    def __init__(self, experiment: Experiment, vocabularies: Vocabularies):
+        self.experiment = experiment
+        self.vocabularies = vocabularies
+
+    @abc.abstractmethod
+    def build_model(self) -> SequenceModel:
+        """The model, with its variables."""
+
+    @abc.abstractmethod
+    def mark(self, source: tf.RaggedTensor, target: tf.RaggedTensor) -> Marked:
+        """Inputs and labels of a batch.
+
+        Args:
+            source: Ids of a batch, ragged int32 [B, (S)], without marks.
+            target: Likewise, [B, (T)].
+
+        Returns:
+            The inputs of the model, ragged int32 by name, and the labels, ragged int32.
+        """
+
+    @abc.abstractmethod
+    def judge(self, model: SequenceModel) -> Judge:
+        """A judge of the model."""
+
+    @abc.abstractmethod
+    def service(self, model: SequenceModel) -> Service:
+        """What is exported of the model."""
+
+    def warmup_texts(self, pairs: Pairs) -> list[str]:
+        """What warm-up requests are made of."""
+        return pairs.sources
+
+    def training_batches(
+        self, shards: Sequence[pathlib.Path], options: BatchOptions, epoch: int, skip: int = 0
+    ) -> tf.data.Dataset:
+        """Batches of an epoch, in an order that seed and epoch decide; `skip` are left out."""
+        return training_batches(shards, options, self.mark, self.experiment.seed, epoch, skip)
+
+    def validation_batches(
+        self, shards: Sequence[pathlib.Path], options: BatchOptions
+    ) -> tf.data.Dataset:
+        """The batches of a split, the same every time."""
+        return validation_batches(shards, options, self.mark)
+
+    def count_batches(self, shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
+        """Batches of an epoch; epochs may differ by a few."""
+        return count_batches(shards, options)

@@ -1,0 +1,28 @@
+"""The tasks by name."""
+
+from pipeline.experiment import Experiment
+from pipeline.tasks.answering import AnsweringTask
+from pipeline.tasks.classification import ClassificationTask
+from pipeline.tasks.contract import Task
+from pipeline.tasks.language_model import LanguageModelTask
+from pipeline.tasks.tagging import TaggingTask
+from pipeline.tasks.translation import TranslationTask
+from pipeline.vocabularies import load_vocabularies
+from pipeline.workspace import Workspace
+
+TASKS: dict[str, type[Task]] = {
+    "translation": TranslationTask,
+    "language_model": LanguageModelTask,
+    "classification": ClassificationTask,
+    "tagging": TaggingTask,
+    "answering": AnsweringTask,
+}
+
+
+def make_task(experiment: Experiment, workspace: Workspace) -> Task:
+    """The task of an experiment, with the vocabularies that `prepare` published.
+
+    Raises:
+        UserError: If there are none.
+    """
+    return TASKS[experiment.model.task](experiment, load_vocabularies(experiment, workspace))

@@ -1,0 +1,190 @@
+"""Tagging: a tag for each word of a sentence."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rich.console
+import tensorflow as tf
+
+from models.sequence_model import SequenceModel
+from models.special_ids import UNKNOWN_ID
+from models.spelling import cut_words, spell
+from models.tagging import TaggingModel
+from models.tokenizers import WordText
+from pipeline.batch_plan import BatchOptions
+from pipeline.batches import Marked, Pairs, training_batches, validation_batches
+from pipeline.label_scoring import score_labels
+from pipeline.like_length import in_batches
+from pipeline.monitor.counting import counting
+from pipeline.monitor.panel import ValidationSamples
+from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
+from serving.services.tagging import TaggingService
+
+
+class TaggingTask(Task):
+    """Words to tags, by `TaggingModel`."""
+
+    def build_model(self) -> TaggingModel:
+        """The tagger."""
+        options = self.experiment.model
+        model = TaggingModel(
+            self.source.size,
+            self.vocabularies.target.size,
+            cell=options.cell,
+            embedding_size=options.embedding_size,
+            dropout=options.dropout,
+            encoder=options.encoder.model_dump(),
+            spelling=self._spelling(),
+            word_dropout=options.tagging.word_dropout,
+            initializer_range=options.initializer_range,
+            cell_options=options.cell_options.model_dump(),
+            variational_dropout=options.variational_dropout.model_dump(),
+            name=self.experiment.export.model_name,
+        )
+        model.build()
+        return model
+
+    @property
+    def source(self) -> WordText:
+        """Vocabulary of the words."""
+        assert isinstance(self.vocabularies.source, WordText)
+        return self.vocabularies.source
+
+    @property
+    def longest_spelling(self) -> int | None:
+        """Bytes read of a word; None if no spelling is read."""
+        options = self.experiment.model.tagging
+        return None if options.characters == "none" else options.longest_spelling
+
+    def mark(
+        self, source: tf.RaggedTensor, target: tf.RaggedTensor, texts: tf.Tensor | None = None
+    ) -> Marked:
+        """The words, their spelling where it is read, and the tags."""
+        inputs = {"source": source}
+        if self.longest_spelling and texts is not None:
+            # Ids may have been cut to the limit, and texts are whole.
+            words = cut_words(self.source.split(texts), source.row_lengths())  # [B, (S)]
+            inputs["characters"] = spell(words, self.longest_spelling)  # [B, (S), (C)]
+        return inputs, target
+
+    def training_batches(
+        self, shards: Sequence[pathlib.Path], options: BatchOptions, epoch: int, skip: int = 0
+    ) -> tf.data.Dataset:
+        """Batches of an epoch, with the words' spelling."""
+        seed = self.experiment.seed
+        return training_batches(shards, options, self.mark, seed, epoch, skip, self._reads_texts)
+
+    def validation_batches(
+        self, shards: Sequence[pathlib.Path], options: BatchOptions
+    ) -> tf.data.Dataset:
+        """The batches of a split, with the words' spelling."""
+        return validation_batches(shards, options, self.mark, self._reads_texts)
+
+    def judge(self, model: SequenceModel) -> "TaggingJudge":
+        """By tagging texts as the export does."""
+        assert isinstance(model, TaggingModel)
+        return TaggingJudge(self, model)
+
+    def service(self, model: SequenceModel) -> TaggingService:
+        """The signature of tagging."""
+        assert isinstance(model, TaggingModel)
+        return TaggingService(
+            model,
+            self.source,
+            self.vocabularies.target,
+            self.longest_spelling,
+            self.experiment.export.max_source_length,
+        )
+
+    @property
+    def _reads_texts(self) -> bool:
+        return self.longest_spelling is not None
+
+    def _spelling(self) -> dict[str, Any] | None:
+        model = self.experiment.model
+        options = model.tagging
+        common = {
+            "kind": options.characters,
+            "embedding_size": options.character_embedding_size,
+            "units": options.character_units,
+            "initializer_range": model.initializer_range,
+        }
+        own: dict[str, dict[str, Any] | None] = {
+            "none": None,
+            "cnn": {"window": options.character_window},
+            "rnn": {"cell": model.cell, "cell_options": model.cell_options.model_dump()},
+        }
+        chosen = own[options.characters]
+        return None if chosen is None else {**common, **chosen}
+
+
+class TaggingJudge(Judge):
+    """Accuracy of tags, of those of unknown words, and of whole sentences."""
+
+    def __init__(self, task: TaggingTask, model: TaggingModel):
+        self._task = task
+        self._model = model
+        self._size = task.experiment.search.batch_size
+        self._tag = tf.function(
+            self._tags_of_texts, input_signature=[tf.TensorSpec([None], tf.string)]
+        )
+
+    def validate(self, pairs: Pairs, samples: int) -> Validation:
+        """Tag the samples; the losses tell the accuracy of the whole split."""
+        if not samples:
+            return Validation({}, None)
+        shown = Pairs(*(part[:samples] for part in pairs))
+        tags = [" ".join(each) for each in self._tag_all(shown)]
+        return Validation({}, ValidationSamples(shown.sources, shown.targets, tags, [], [], []))
+
+    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
+        """Tag all sentences."""
+        with counting(console, "tagging", len(pairs.sources), "sentences") as advance:
+            tags = self._tag_all(pairs, advance)
+        references = [each.split() for each in pairs.targets]
+        known = [id != UNKNOWN_ID for ids in pairs.source_ids for id in ids]
+        scores = score_labels(sum(references, []), sum(tags, []))
+        right = [
+            found == expected
+            for one, other in zip(tags, references, strict=True)
+            for found, expected in zip(one, other, strict=True)
+        ]
+        unknown = [hit for hit, is_known in zip(right, known, strict=True) if not is_known]
+        whole = sum(one == other for one, other in zip(tags, references, strict=True))
+        report = {
+            "sentences": len(tags),
+            "sentences_right": whole / len(tags),
+            "unknown_words": len(unknown),
+            "unknown_accuracy": sum(unknown) / len(unknown) if unknown else None,
+            "tags": dataclasses.asdict(scores),
+        }
+        scores.table(console, "words")
+        console.print(
+            f"Right: {_share(sum(unknown), len(unknown))} words that the vocabulary does not "
+            f"hold, {_share(whole, len(tags))} sentences to the last word"
+        )
+        hypotheses = [" ".join(each) for each in tags]
+        lines = {"source": pairs.sources, "reference": pairs.targets, "hypothesis": hypotheses}
+        return Evaluation(report, lines)
+
+    def _tag_all(
+        self, pairs: Pairs, advance: Callable[[int], None] | None = None
+    ) -> list[list[str]]:
+        lengths = [len(each) for each in pairs.source_ids]
+        return in_batches(pairs.sources, lengths, self._size, self._tag_some, advance)
+
+    def _tag_some(self, texts: list[str]) -> list[list[str]]:
+        rows = self._tag(tf.constant(texts)).numpy()
+        return [[tag.decode() for tag in row if tag] for row in rows]
+
+    def _tags_of_texts(self, texts: tf.Tensor) -> tf.Tensor:
+        source = self._task.source.encode(texts)
+        inputs, _ = self._task.mark(source, source, texts)
+        padded = {name: each.to_tensor() for name, each in inputs.items()}
+        return self._task.vocabularies.target.pieces(self._model.tag(padded).ids)  # [B, S]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,} ({part / whole:.2%})" if whole else "0 of 0"

@@ -1,0 +1,125 @@
+"""Translation, and whatever else turns one sequence into another."""
+
+import dataclasses
+
+import rich.console
+import tensorflow as tf
+
+from models.sequence_model import SequenceModel
+from models.tokenizers import TextVocabulary, with_begin, with_end
+from models.translation import TranslationModel
+from pipeline.assembly import search_options
+from pipeline.batches import Marked, Pairs
+from pipeline.monitor.counting import counting
+from pipeline.monitor.panel import ValidationSamples
+from pipeline.prepare.sides import sides_of
+from pipeline.scoring import bleu_and_chrf, score_translations, tokenizer_for
+from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
+from pipeline.translator import Translator, align
+from serving.services.translation import TranslationOptions, TranslationService
+
+
+class TranslationTask(Task):
+    """Source text to target text, by `TranslationModel`."""
+
+    def build_model(self) -> TranslationModel:
+        """The encoder–decoder."""
+        options = self.experiment.model
+        model = TranslationModel(
+            self.source.size,
+            self.vocabularies.target.size,
+            cell=options.cell,
+            embedding_size=options.embedding_size,
+            dropout=options.dropout,
+            encoder=options.encoder.model_dump(),
+            decoder=options.decoder.model_dump(),
+            attention=options.attention.model_dump(),
+            initializer_range=options.initializer_range,
+            cell_options=options.cell_options.model_dump(),
+            variational_dropout=options.variational_dropout.model_dump(),
+            name=self.experiment.export.model_name,
+        )
+        model.build()
+        return model
+
+    @property
+    def source(self) -> TextVocabulary:
+        """Vocabulary of the source."""
+        assert self.vocabularies.source is not None
+        return self.vocabularies.source
+
+    def mark(self, source: tf.RaggedTensor, target: tf.RaggedTensor) -> Marked:
+        """The target, begun, as the decoder reads it, and ended, as it is to be predicted."""
+        return {"source": with_end(source), "target": with_begin(target)}, with_end(target)
+
+    def judge(self, model: SequenceModel) -> "TranslationJudge":
+        """By translating: greedily in training, with the experiment's search in evaluation."""
+        assert isinstance(model, TranslationModel)
+        return TranslationJudge(self, model)
+
+    def service(self, model: SequenceModel) -> TranslationService:
+        """The four signatures of translation."""
+        assert isinstance(model, TranslationModel)
+        options = TranslationOptions(
+            search=search_options(self.experiment),
+            nbest=self.experiment.export.nbest,
+            max_source_length=self.experiment.export.max_source_length,
+            separators=sides_of(self.experiment)["source"].separators,
+        )
+        return TranslationService(model, self.source, self.vocabularies.target, options)
+
+
+class TranslationJudge(Judge):
+    """BLEU, chrF and TER against references."""
+
+    def __init__(self, task: TranslationTask, model: TranslationModel):
+        self._model = model
+        self._task = task
+        self._tokenize = tokenizer_for(task.experiment.data.target_language)
+        self._translators = {
+            kind: Translator(
+                model,
+                task.vocabularies.target,
+                search_options(task.experiment, **({} if kind == "final" else {"kind": kind})),
+                task.experiment.search.batch_size,
+            )
+            for kind in ("greedy", "final")
+        }
+
+    def validate(self, pairs: Pairs, samples: int) -> Validation:
+        """Translate greedily."""
+        hypotheses = self._translators["greedy"](pairs.source_ids)
+        metrics = bleu_and_chrf(hypotheses, pairs.targets, self._tokenize)
+        return Validation(metrics, self._samples(pairs, hypotheses, samples))
+
+    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
+        """Translate with the experiment's search."""
+        with counting(console, "translating", len(pairs.sources), "sentences") as advance:
+            hypotheses = self._translators["final"](pairs.source_ids, advance)
+        lengths = [len(each) for each in pairs.source_ids]
+        scores = score_translations(hypotheses, pairs.targets, lengths, self._tokenize)
+        scores.table(console)
+        search = self._task.experiment.search.model_dump()
+        return Evaluation(
+            {"search": search, **dataclasses.asdict(scores)},
+            {"source": pairs.sources, "reference": pairs.targets, "hypothesis": hypotheses},
+        )
+
+    def _samples(self, pairs: Pairs, hypotheses: list[str], count: int) -> ValidationSamples | None:
+        if not count:
+            return None
+        aligned = align(
+            self._model,
+            self._task.source,
+            self._task.vocabularies.target,
+            pairs.source_ids[:count],
+            hypotheses[:count],
+        )
+        return ValidationSamples(
+            sources=pairs.sources[:count],
+            references=pairs.targets[:count],
+            hypotheses=hypotheses[:count],
+            source_tokens=[each[0] for each in aligned],
+            target_tokens=[each[1] for each in aligned],
+            alignments=[each[2] for each in aligned],
+        )

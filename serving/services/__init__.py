@@ -1,0 +1,1 @@
+"""The graphs behind the signatures: one service a task."""

@@ -1,0 +1,54 @@
+"""Two replicas learn what one learns of the whole batch.
+
+In a process of their own: TensorFlow's processors are split in two before it starts.
+"""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.train.lazy_adam import LazyAdam
+from pipeline.train.steps import Steps
+from tests.pipeline.train.test_steps import CLIPS, LABELS, SOURCE, make, run
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def compare(optimizer):
+    """Hold the weights after a step of two replicas, a row each, against those of one."""
+    wanted, norm = run(optimizer(), clip=CLIPS[-1])
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        model, shared = make("full"), optimizer()
+        shared.build(model.trainable_variables)
+        steps = Steps(model, shared, CLIPS[-1], 1, strategy)
+
+    def row(context):
+        own = slice(context.replica_id_in_sync_group, context.replica_id_in_sync_group + 1)
+        return {"source": tf.constant(SOURCE[own])}, tf.constant(LABELS[own])
+
+    batch = strategy.experimental_distribute_values_from_function(row)
+    report = steps.train(batch, tf.constant(0, tf.int64))
+    norms = [float(each) for each in strategy.experimental_local_results(report.gradient_norm)]
+    np.testing.assert_allclose(norms, [norm, norm], rtol=1e-5)
+    for found, expected in zip(model.get_weights(), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_two_replicas_learn_what_one_learns():
+    code = "from tests.pipeline.train import test_replicas; test_replicas.main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def main():
+    import keras
+
+    (processor,) = tf.config.list_physical_devices("CPU")
+    halves = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(processor, halves)
+    compare(lambda: keras.optimizers.SGD(1.0))
+    compare(lambda: LazyAdam(0.1))
