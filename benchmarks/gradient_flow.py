@@ -158,6 +158,7 @@ def _draw(outcomes: dict[str, Outcome], path: pathlib.Path) -> None:
         plot(axes, curves)
         axes.set_title(f"{title} weights")
     right.set_ylabel("")
+    right.get_legend().remove()  # It is the left one's, and would hide lines here.
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight")
 

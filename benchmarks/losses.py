@@ -172,7 +172,7 @@ def _draw(cells: dict[tuple[str, int], Cell | None], path: pathlib.Path) -> None
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    titles = {"seconds": "Seconds a step", "peak": "Peak memory, GiB"}
+    titles = {"processor_seconds": "Processor seconds a step", "peak": "Peak memory, GiB"}
     for panel, (field, title) in zip(panels, titles.items(), strict=True):
         for loss in LOSSES:
             known = {size: each for (name, size), each in cells.items() if name == loss and each}

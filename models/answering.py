@@ -10,6 +10,7 @@ from models.attention.contract import Draw
 from models.attention.kinds import make_attention
 from models.embedding import Embedding
 from models.encoders import with_a_position
+from models.errors import UserError
 from models.initializers import uniform
 from models.projection import VocabularyProjection
 from models.recurrent import RecurrentStack
@@ -33,9 +34,58 @@ class Answers(NamedTuple):
 class Looked(NamedTuple):
     """Outcome of all reads of the story."""
 
-    features: tf.Tensor  # [B, 1, 2M], compute dtype
+    features: tf.Tensor  # [B, 1, M], compute dtype
     weights: tf.Tensor  # [B, K, P], float32
     draw: Draw  # [B, K]
+
+
+@keras.saving.register_keras_serializable("seqloom")
+class Match(keras.layers.Layer):
+    """Adds a vector to the embeddings of story words that stand in the question too.
+
+    Args:
+        embedding_size: Features E of an embedding.
+        initializer_range: The vector starts in U(-range, range).
+    """
+
+    def __init__(self, embedding_size: int, initializer_range: float = 0.1, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.embedding_size = embedding_size
+        self.initializer_range = initializer_range
+
+    def build(self, *_: Any) -> None:
+        """Create the vector [E]."""
+        self.vector = self.add_weight(
+            shape=(self.embedding_size,),
+            initializer=uniform(self.initializer_range),
+            name="vector",
+        )
+
+    def call(self, embedded: tf.Tensor, story: tf.Tensor, question: tf.Tensor) -> tf.Tensor:
+        """Mark.
+
+        Args:
+            embedded: [B, ..., E], embeddings of the story.
+            story: Int32 [B, ...].
+            question: Int32 [B, Q]; its pads, marks and unknown words match nothing.
+
+        Returns:
+            [B, ..., E].
+        """
+        shape = tf.shape(story)
+        words = tf.reshape(story, [shape[0], tf.reduce_prod(shape[1:])])  # [B, N]
+        asked = tf.where(question > END_ID, question, -1)  # [B, Q]
+        equal = tf.equal(words[:, :, tf.newaxis], asked[:, tf.newaxis, :])  # [B, N, Q]
+        matched = tf.reshape(tf.reduce_any(equal, 2), shape)[..., tf.newaxis]  # [B, ..., 1]
+        return embedded + tf.cast(matched, embedded.dtype) * tf.cast(self.vector, embedded.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "embedding_size": self.embedding_size,
+            "initializer_range": self.initializer_range,
+        }
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -43,10 +93,13 @@ class AnsweringModel(SequenceModel):
     """Attentive reader with several reads.
 
     Story and question have recurrent encoders of their own over one embedding, and a softmax
-    over labels reads question and context (the attentive reader of Hermann et al. 2015, section
-    3.2, with any attention). Several reads follow each other as in end-to-end memory networks:
-    after each the query becomes `u' = H u + c`, and all share their weights (Sukhbaatar et al.
-    2015, section 2.2, the RNN-like tying).
+    over labels reads question and context through `g = tanh(W [u; c])` (the attentive reader of
+    Hermann et al. 2015, section 3.2, with any attention). Several reads follow each other as in
+    end-to-end memory networks: after each the query becomes `u' = H u + c`, and all share their
+    weights (Sukhbaatar et al. 2015, section 2.2, the RNN-like tying). Words of the story that
+    stand in the question too are marked: a learned vector is added to their embedding (the
+    exact match of Chen et al. 2017, section 3.2, and word-in-question of Weissenborn et al. 2017,
+    section 3.1), without which questions for yes or no are hardly learned.
 
     Inputs are a dict of int32 ids padded on the right, each row ending in the end mark: `story`
     [B, S] and `question` [B, Q]. Labels are [B, 1].
@@ -63,6 +116,9 @@ class AnsweringModel(SequenceModel):
         self_attention: Of `models.story_encoders.StoryEncoder`.
         attention: Options of `models.attention.kinds.make_attention`.
         initializer_range: Kernels start in U(-range, range).
+
+    Raises:
+        UserError: If the attention goes by the place of a word.
     """
 
     def __init__(
@@ -94,6 +150,11 @@ class AnsweringModel(SequenceModel):
             "attention": dict(attention or {"score": "general", "units": None}),
             "initializer_range": initializer_range,
         }
+        if self.options["attention"].get("kind") == "local_monotonic":
+            raise UserError(
+                "model.attention.kind 'local_monotonic' goes by a word's place in a translation, "
+                "and an answer is one label; take soft, hard or local_predictive"
+            )
         self.hops = hops
         own: dict[str, Any] = {"dtype": self.dtype_policy}
         stack_options = {
@@ -104,6 +165,7 @@ class AnsweringModel(SequenceModel):
         self.embedding = Embedding(
             vocabulary_size, embedding_size, uniform(initializer_range), **own, name="embedding"
         )
+        self.match = Match(embedding_size, initializer_range, **own, name="match")
         self.dropout = keras.layers.Dropout(dropout, **own, name="dropout")
         self.story_encoder = STORY_ENCODERS[level](
             sentence_id, stack_options, self_attention, **own, name="story_encoder"
@@ -127,24 +189,34 @@ class AnsweringModel(SequenceModel):
                 **own,
                 name="update",
             )
+        self.join = keras.layers.Dense(
+            size,
+            "tanh",
+            use_bias=False,
+            kernel_initializer=uniform(initializer_range),
+            **own,
+            name="join",
+        )
         self.projection = VocabularyProjection(
-            label_count, 2 * size, initializer_range, **own, name="projection"
+            label_count, size, initializer_range, **own, name="projection"
         )
 
     def build(self, *_: Any) -> None:
         """Create all variables."""
         self.embedding.build((None, None))
+        self.match.build()
         embedded = (None, None, self.options["embedding_size"])
         self.story_encoder.build(embedded)
         self.question_stack.build(embedded)
         self.attention.build()
         if self.update:
             self.update.build((None, self.story_encoder.memory_size))
+        self.join.build((None, 2 * self.story_encoder.memory_size))
         self.projection.build()
         self.built = True
 
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        """Features [B, 1, 2M] of questions."""
+        """Features [B, 1, M] of questions."""
         return self._look(inputs, training).features
 
     def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
@@ -177,9 +249,12 @@ class AnsweringModel(SequenceModel):
     def _look(self, inputs: dict[str, tf.Tensor], training: bool) -> Looked:
         """Read the story once a hop, each time with a new query."""
         story = self.story_encoder.arrange(inputs["story"])  # [B, P] or [B, P, W]
-        memory = self.story_encoder(story, self._embed(story, training), training=training)
+        question = with_a_position(inputs["question"])  # [B, Q]
+        embedded = self.match(self.embedding(story), story, question)  # [B, P, E] or [B, P, W, E]
+        embedded = self.dropout(embedded, training=training)
+        memory = self.story_encoder(story, embedded, training=training)
         prepared = self.attention.prepare(*memory)
-        query = self._query(inputs["question"], training)[:, tf.newaxis]  # [B, 1, M]
+        query = self._query(question, training)[:, tf.newaxis]  # [B, 1, M]
         weights, draws = [], []
         for hop in range(self.hops):
             place = tf.fill([1, 1], hop)  # [1, 1]
@@ -188,7 +263,7 @@ class AnsweringModel(SequenceModel):
             draws.append(found.draw)
             if self.update and hop + 1 < self.hops:
                 query = self.update(query) + found.context  # [B, 1, M]
-        features = tf.concat([query, found.context], 2)  # [B, 1, 2M]
+        features = self.join(tf.concat([query, found.context], 2))  # [B, 1, M]
         return Looked(
             self.dropout(features, training=training),
             tf.concat(weights, 1),
@@ -197,14 +272,10 @@ class AnsweringModel(SequenceModel):
 
     def _query(self, question: tf.Tensor, training: bool) -> tf.Tensor:
         """What a question asks for first, [B, M]."""
-        question = with_a_position(question)  # [B, Q]
-        embedded = self._embed(question, training)  # [B, Q, E]
+        embedded = self.dropout(self.embedding(question), training=training)  # [B, Q, E]
         mask = tf.not_equal(question, PAD_ID)  # [B, Q]
         _, final = self.question_stack(embedded, mask=mask, training=training)
         return summary(final, self.question_stack)
-
-    def _embed(self, ids: tf.Tensor, training: bool) -> tf.Tensor:
-        return self.dropout(self.embedding(ids), training=training)  # [..., E]
 
     def _extra_loss(self, draw: Draw, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
         """Every read has its part in the one answer [B, 1] that comes after the last."""

@@ -169,7 +169,7 @@ class ClassificationModel(SequenceModel):
             "variational_dropout": dict(variational_dropout or {}),
         }
         _check(pooling, self.options["encoder"])
-        recurrent = {
+        recurrent: dict[str, Any] = {
             "cell": cell,
             "dropout": dropout,
             "cell_options": cell_options,

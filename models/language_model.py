@@ -12,6 +12,7 @@ from models.errors import UserError
 from models.initializers import uniform
 from models.projection import VocabularyProjection
 from models.recurrent import RecurrentStack
+from models.scheduled_sampling import fold_in, mixed_after_the_first
 from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
 from models.search.sampling import Draws, sample
 from models.sequence_model import SequenceModel
@@ -158,6 +159,18 @@ class LanguageModel(SequenceModel):
             carried.keep(after.forward, training)
         # Keras hangs the mask on the stack's outputs, and no layer from here on wants one.
         return self.dropout(tf.identity(outputs), training=training)
+
+    def with_own_words(
+        self, inputs: dict[str, tf.Tensor], right_probability: tf.Tensor, seed: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """As of `SequenceModel`: one more pass over lines, each predicted from the right words."""
+        sampling = self.scheduled_sampling
+        assert sampling is not None
+        target = inputs[TARGET]  # [B, T]
+        logits = self.projection(self.features({TARGET: target}), excluded=_NO_WORDS)  # [B, T, V]
+        predicted = sampling.predict(logits, fold_in(seed, 1))  # [B, T]
+        mixed = mixed_after_the_first(target, predicted, right_probability, seed)
+        return {**inputs, TARGET: mixed}
 
     def log_probabilities(self, target: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Log probability of each word of given texts.

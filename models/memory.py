@@ -139,7 +139,7 @@ class NTMCell(keras.layers.Layer):
         """Features of the output."""
         return self.units
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Any) -> None:
         """Create the weights for inputs [B, F]."""
         kind = CONTROLLERS[self.controller]
         read = self.read_heads * self.memory_features
@@ -156,12 +156,17 @@ class NTMCell(keras.layers.Layer):
         self.head_kernel, self.head_bias = self._affine("head", self.units, told)
         seen = self.units + read
         self.output_kernel, self.output_bias = self._affine("output", seen, self.units)
+        # In half precision, too, the first places are computed in that of the weights.
         self.first_reads = self.add_weight(
-            shape=(self.read_heads, self.memory_features), initializer="zeros", name="first_reads"
+            shape=(self.read_heads, self.memory_features),
+            initializer="zeros",
+            autocast=False,
+            name="first_reads",
         )
         self.first_weights = self.add_weight(
             shape=(self.head_sizes.heads, self.memory_rows),
             initializer=_first_places,
+            autocast=False,
             name="first_weights",
         )
 

@@ -88,7 +88,8 @@ class WordEncoder(RecurrentEncoder):
         states, _ = self.stack(embedded, mask=mask, training=training)  # [B, S, M]
         for layer in self.self_attention:
             states, _ = layer(states, mask=mask, training=training)  # [B, S, M]
-        return states, mask
+        # The layers left Keras's mask on the tensor, which Keras would hand on from here.
+        return tf.identity(states), mask
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal encoder."""

@@ -7,13 +7,15 @@ import keras
 import tensorflow as tf
 
 from models.attention.contract import AttentionMemory
-from models.decoders import DECODERS, Decoded, DecoderState
+from models.decoders.contract import Decoded, DecoderState
+from models.decoders.kinds import DECODERS
 from models.encoders import RecurrentEncoder, with_a_position
 from models.errors import UserError
 from models.projection import VocabularyProjection
 from models.scheduled_sampling import fold_in, mixed_after_the_first, mixed_step_by_step
-from models.search.hypotheses import Hypotheses, SearchLimits, SearchOptions
+from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
 from models.search.methods import search
+from models.search.sampling import Draws, sample
 from models.sequence_model import Reading, SequenceModel
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID
 
@@ -176,17 +178,38 @@ class TranslationModel(SequenceModel):
         Raises:
             UserError: If that is more than the search keeps.
         """
-        encoded = self.encoder(source)
-        memory, state = self.decoder.prepare(encoded)
-        lengths = tf.reduce_sum(tf.cast(encoded.mask, tf.int32), -1) - 1  # [B], end mark aside
-        limits = SearchLimits.from_source(lengths, options)
-        return search(self._next_word(memory), state, limits, options, BEGIN_ID, END_ID)
+        next_word, state, limits = self._begun(source, options)
+        return search(next_word, state, limits, options, BEGIN_ID, END_ID)
+
+    def sample(self, source: tf.Tensor, options: SearchOptions, draws: Draws) -> Hypotheses:
+        """Draw translations.
+
+        Args:
+            source: Int32 [B, S], each row ending in the end mark.
+            options: Limits and length penalty.
+            draws: How each row draws.
+
+        Returns:
+            One translation a row.
+        """
+        next_word, state, limits = self._begun(source, options)
+        return sample(next_word, state, limits, draws, options, BEGIN_ID, END_ID)
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal model."""
         return {**super().get_config(), **self.options}
 
-    def _next_word(self, memory: AttentionMemory):
+    def _begun(
+        self, source: tf.Tensor, options: SearchOptions
+    ) -> tuple[NextWord, DecoderState, SearchLimits]:
+        """What a search starts from: the decoder's step, its first state, and the limits."""
+        encoded = self.encoder(source)
+        memory, state = self.decoder.prepare(encoded)
+        lengths = tf.reduce_sum(tf.cast(encoded.mask, tf.int32), -1) - 1  # [B], end mark aside
+        limits = SearchLimits.from_source(lengths, options)
+        return self._next_word(memory), state, limits
+
+    def _next_word(self, memory: AttentionMemory) -> NextWord:
         def step(tokens: tf.Tensor, state: DecoderState) -> tuple[tf.Tensor, DecoderState]:
             outcome = self.decoder.step(tokens, memory, state)
             return self.projection(outcome.features, excluded=_NO_WORDS), outcome.state  # [B, K, V]

@@ -40,6 +40,15 @@ class Pairs(NamedTuple):
     sources: list[str]
     targets: list[str]
 
+    def first(self, count: int) -> "Pairs":
+        """The first pairs."""
+        return Pairs(
+            self.source_ids[:count],
+            self.target_ids[:count],
+            self.sources[:count],
+            self.targets[:count],
+        )
+
 
 def training_batches(
     shards: Sequence[pathlib.Path],

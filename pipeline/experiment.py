@@ -249,6 +249,14 @@ class CellOptions(Section):
     projection_units: PositiveInt | None = Field(
         None, description="Hidden state of the projected cells; half the units if null."
     )
+    memory_rows: PositiveInt | None = Field(None, description="Of ntm; 128 if null.")
+    memory_features: PositiveInt | None = Field(None, description="Of a row; 20 if null.")
+    read_heads: PositiveInt | None = Field(None, description="Heads that read; 1 if null.")
+    write_heads: PositiveInt | None = Field(None, description="Heads that write; 1 if null.")
+    shift_range: NonNegativeInt | None = Field(
+        None, description="How far a head moves in a step at most; 1 if null."
+    )
+    controller: Literal["lstm", "dense"] | None = Field(None, description="lstm if null.")
 
 
 class VariationalDropout(Section):
@@ -331,6 +339,7 @@ class ModelSection(Section):
         "weight_norm_rnn",
         "weight_norm_lstm",
         "weight_norm_gru",
+        "ntm",
     ] = "lstm"
     cell_options: CellOptions = CellOptions()
     variational_dropout: VariationalDropout = VariationalDropout()
@@ -404,6 +413,9 @@ class TruncatedBptt(Section):
 
     segment_length: PositiveInt | None = Field(
         None, description="Pieces gradients go back; null reads each line by itself."
+    )
+    restarts: Fraction = Field(
+        0.02, description="Share of rows that a segment of training starts anew, as texts do."
     )
 
 
@@ -606,6 +618,13 @@ class Experiment(Section):
                 f"train.truncated_bptt reads on from line to line, and data.order is "
                 f"{self.data.order!r}; set it to corpus, or segment_length to null"
             )
+        if self.train.truncated_bptt.segment_length and self.train.curriculum.growth != "none":
+            raise ValueError(
+                "train.curriculum orders lines by length, and train.truncated_bptt reads them in "
+                "the corpus's order; set curriculum.growth to none, or segment_length to null"
+            )
+        if self.train.scheduled_sampling.decay != "none":
+            _fits_scheduled_sampling(self)
         if self.vocabulary.shared and task != "translation":
             raise ValueError(
                 f"vocabulary.shared is for translation, and model.task is {task!r}; set it to false"
@@ -633,6 +652,21 @@ class Experiment(Section):
                 f"both sides, or set model.task to language_model"
             )
         return self
+
+
+def _fits_scheduled_sampling(experiment: Experiment) -> None:
+    task = experiment.model.task
+    if task not in ("translation", "language_model"):
+        raise ValueError(
+            f"train.scheduled_sampling needs a model that reads the words it predicts, and "
+            f"model.task is {task!r}; set decay to none"
+        )
+    if experiment.train.truncated_bptt.segment_length:
+        raise ValueError(
+            "train.scheduled_sampling predicts lines from their own words alone, and "
+            "train.truncated_bptt reads on from line to line; set decay to none, or "
+            "segment_length to null"
+        )
 
 
 def _fits_conllu(experiment: Experiment) -> None:

@@ -55,9 +55,7 @@ class LabelScores:
             console: Where.
             unit: What is labelled, in the plural.
         """
-        title = (
-            f"{self.count:,} {unit}: accuracy {self.accuracy:.2%}, macro-F1 {self.macro_f1:.2%}"
-        )
+        title = f"{self.count:,} {unit}: accuracy {self.accuracy:.2%}, macro-F1 {self.macro_f1:.2%}"
         table = Table("label", title=title, title_justify="left")
         for heading in (unit, "precision", "recall", "F1"):
             table.add_column(heading, justify="right")

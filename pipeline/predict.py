@@ -107,7 +107,7 @@ def parse_object(line: str, number: int) -> Row | None:
 
 
 def answer_rows(predictor: Predicts, signature: str, rows: list[Row]) -> list[str]:
-    """A JSON object of the outputs for each row of inputs.
+    """A JSON object of the outputs, in alphabetical order, for each row of inputs.
 
     Raises:
         UserError: If the rows have not the same inputs, or as the predictor raises it.
@@ -121,7 +121,7 @@ def answer_rows(predictor: Predicts, signature: str, rows: list[Row]) -> list[st
             )
     columns = {name: _column([row[name] for row in rows]) for name in names}
     answers = predictor.predict(columns, signature)
-    return [json.dumps(_shortest(each), ensure_ascii=False) for each in answers]
+    return [json.dumps(_shortest(each), ensure_ascii=False, sort_keys=True) for each in answers]
 
 
 def _value(value: Any, name: str, number: int) -> str | bytes | int | float:

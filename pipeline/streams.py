@@ -51,13 +51,16 @@ class StreamCut:
         return -(-self.steps(words) // self.length)
 
 
-def stream_batches(words: np.ndarray, cut: StreamCut, skip: int = 0) -> tf.data.Dataset:
+def stream_batches(
+    words: np.ndarray, cut: StreamCut, skip: int = 0, restarts: np.ndarray | None = None
+) -> tf.data.Dataset:
     """The segments of a stream, in order.
 
     Args:
         words: Int32 [N], ids of the stream.
         cut: How it is cut.
         skip: Segments left out at the start.
+        restarts: Bool [segments, B], true where a row starts anew all the same; None for nowhere.
 
     Returns:
         A dataset of inputs, `target` int32 [B, T] and `continues` int32 [B], and labels int32
@@ -69,18 +72,41 @@ def stream_batches(words: np.ndarray, cut: StreamCut, skip: int = 0) -> tf.data.
     labels = np.concatenate([words, np.full([missing], PAD_ID, np.int32)])
     # The word before the first is the end of a line that nobody has seen.
     inputs = np.concatenate([[END_ID], words, np.full([missing], END_ID)])[: len(labels)]
+    count = cut.segments(len(words))
+    goes_on = np.ones([count, cut.rows], np.int32) if restarts is None else 1 - restarts
+    goes_on[:1] = 0
+    goes_on = tf.constant(goes_on, tf.int32)  # [segments, B]
     by_row = tf.constant(np.stack([inputs, labels]).reshape([2, cut.rows, steps]), tf.int32)
 
     def segment(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         start = index * cut.length
         both = by_row[:, :, start : start + cut.length]  # [2, B, T]
-        continues = tf.fill([cut.rows], tf.cast(index > 0, tf.int32))  # [B]
-        return {TARGET: both[0], CONTINUES: continues}, both[1]
+        return {TARGET: both[0], CONTINUES: goes_on[index]}, both[1]
 
-    segments = tf.data.Dataset.range(min(skip, cut.segments(len(words))), cut.segments(len(words)))
+    segments = tf.data.Dataset.range(min(skip, count), count)
     options = tf.data.Options()
     options.autotune.enabled = False
     return segments.map(segment).prefetch(_AHEAD).with_options(options)
+
+
+def draw_restarts(share: float, cut: StreamCut, words: int, seed: int, epoch: int) -> np.ndarray:
+    """Where rows start anew, a function of seed and epoch.
+
+    Along a whole epoch a state drifts to where no served text has ever been, and a model that
+    has seen nothing else for long is at a loss at the beginning of one.
+
+    Args:
+        share: Of the rows of a segment.
+        cut: How the stream is cut.
+        words: Words of the stream.
+        seed: Of the experiment.
+        epoch: From 0.
+
+    Returns:
+        Bool [segments, B].
+    """
+    generator = np.random.default_rng([seed, epoch])
+    return generator.random([cut.segments(words), cut.rows]) < share
 
 
 def read_stream(shards: Sequence[pathlib.Path]) -> np.ndarray:

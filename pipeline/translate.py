@@ -161,11 +161,11 @@ def _column(values: Sequence, dtype: Any, name: str) -> Any:
     """An array [B] of texts, bytes or numbers."""
     import numpy as np
 
-    is_text = [isinstance(value, (str, bytes)) for value in values]
-    if any(is_text) != all(is_text) or any(is_text) != (dtype == np.object_):
-        wanted = "a string" if dtype == np.object_ else f"a number ({np.dtype(dtype).name})"
+    takes_text = np.dtype(dtype) == np.dtype(object)
+    if any(isinstance(value, (str, bytes)) != takes_text for value in values):
+        wanted = "strings" if takes_text else f"numbers ({np.dtype(dtype).name})"
         raise UserError(f"the input {name!r} takes {wanted}, and was given another value")
-    if not any(is_text):
+    if not takes_text:
         return np.array(values, dtype)
     return np.array(
         [v.encode("utf-8", "replace") if isinstance(v, str) else v for v in values], object

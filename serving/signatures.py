@@ -133,7 +133,20 @@ FORCED_SCORE = Signature(
     ),
 )
 
-TRANSLATION_SIGNATURES = (TRANSLATE, NBEST, ALIGN, FORCED_SCORE)
+SAMPLE = Signature(
+    name="sample",
+    inputs=(
+        _TEXT_INPUT,
+        Field(SEED, "int32", "B", "of the draws; the same seed gives the same translation"),
+        Field(TEMPERATURE, "float32", "B", "divides logits; 0 takes the likeliest piece"),
+    ),
+    outputs=(
+        Field(TRANSLATION, "string", "B", "a translation, drawn piece by piece"),
+        Field(SCORE, "float32", "B", "its length-normalised log probability"),
+    ),
+)
+
+TRANSLATION_SIGNATURES = (TRANSLATE, NBEST, ALIGN, FORCED_SCORE, SAMPLE)
 
 _STORY_AND_QUESTION = (
     Field(STORY, "string", "B", "stories; line breaks part their sentences"),

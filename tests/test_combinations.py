@@ -1,10 +1,12 @@
 """Every cell in every direction in every task: it learns, or says why it cannot."""
 
 import numpy as np
+import pydantic
 import pytest
 import tensorflow as tf
 
 from models.cells.options import CELL_OPTIONS
+from models.errors import UserError
 from models.separators import QUESTION, SENTENCE
 from models.special_ids import PAD_ID
 from models.tokenizers import VOCABULARIES
@@ -104,3 +106,28 @@ def test_a_cell_learns_in_every_direction_and_task(cell, direction, task):
     model = {"cell": cell, "encoder": {"units": 4, **DIRECTIONS[direction]}}
     losses = learn(make_experiment(task, model))
     assert np.isfinite(losses).all() and losses[-1] < losses[0]
+
+
+REFUSED = [
+    ("translation", {"cell": "lstm", "cell_options": {"projection_units": 2}}, "cell_options"),
+    ("translation", {"encoder": {"bidirectional": False, "merge": "sum"}}, "merge"),
+    ("translation", {"cell": "ntm", "decoder": {"units": 6, "bridge": "dense"}}, "bridge"),
+    ("translation", {"cell": "ntm", "decoder": {"units": 6, "bridge": "copy"}}, "bridge"),
+    ("translation", {"attention": {"score": "dot"}}, "attention.score"),
+    ("translation", {"attention": {"score": "scaled_dot"}}, "attention.score"),
+    ("translation", {"attention": {"score": "multi_head", "heads": 5}}, "heads"),
+    ("translation", {"attention": {"score": "multi_head", "kind": "hard"}}, "multi_head"),
+    ("translation", {"decoder": {"kind": "bahdanau", "input_feeding": True}}, "input_feeding"),
+    (
+        "translation",
+        {"encoder": {"units": 3, "self_attention": {"layers": 1, "heads": 5}}},
+        "heads",
+    ),
+    ("answering", {"attention": {"kind": "local_monotonic"}}, "local_monotonic"),
+]
+
+
+@pytest.mark.parametrize(("task", "model", "named"), REFUSED)
+def test_a_combination_that_cannot_work_is_refused_by_its_key(task, model, named):
+    with pytest.raises((UserError, pydantic.ValidationError), match=named):
+        make_task(make_experiment(task, model)).build_model()

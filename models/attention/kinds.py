@@ -59,7 +59,7 @@ def make_attention(
                 f"another score"
             )
         return MultiHeadAttention(heads=heads, units=units, **kwargs)
-    options = {
+    options: dict[str, Any] = {
         "window": window,
         "baseline_decay": baseline_decay,
         "entropy_weight": entropy_weight,

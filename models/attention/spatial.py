@@ -29,7 +29,8 @@ class SpatiallyAttended(NamedTuple):
 class SpatialAttention(keras.layers.Layer):
     """Attention whose positions are the cells of a grid of features (Xu et al. 2015).
 
-    The contract is that of `Attention` with rows and columns in the place of positions.
+    The contract is that of `Attention` with rows and columns in the place of positions. A window
+    of the local kinds runs over the cells as they are read, row after row.
 
     Args:
         query_size: Features of a query, D.

@@ -14,6 +14,7 @@ from models.cells.simple import SimpleCell
 from models.cells.states import GRUState, LSTMState, SimpleState
 from models.initializers import uniform
 from models.keras_recurrent import GRU, LSTM, SimpleRNN
+from models.memory import NTMCell, NTMState
 from models.stepwise import CellLayer, StepwiseLayer
 
 
@@ -51,6 +52,7 @@ CELLS: dict[str, CellKind] = {
     "weight_norm_rnn": _ours(SimpleState, SimpleCell, weight_norm=True),
     "weight_norm_lstm": _ours(LSTMState, LSTMCell, weight_norm=True),
     "weight_norm_gru": _ours(GRUState, GRUCell, weight_norm=True),
+    "ntm": CellKind(CellLayer, NTMState, NTMCell, bridgeable=False),
 }
 
 

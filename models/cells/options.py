@@ -26,11 +26,20 @@ CELL_OPTIONS: dict[str, tuple[str, ...]] = {
     "weight_norm_rnn": _SIMPLE,
     "weight_norm_lstm": (),
     "weight_norm_gru": (),
+    "ntm": (
+        "memory_rows",
+        "memory_features",
+        "read_heads",
+        "write_heads",
+        "shift_range",
+        "controller",
+    ),
 }
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "activation": ("tanh", "sigmoid", "relu"),
     "recurrent_initializer": ("uniform", "orthogonal", "identity"),
+    "controller": ("lstm", "dense"),
 }
 
 

@@ -1,5 +1,7 @@
 """Gradient flow as pictures: norm against distance, one a recurrent layer."""
 
+from typing import Any
+
 import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
@@ -62,7 +64,7 @@ def plot(axes: Axes, curves: dict[str, np.ndarray]) -> None:
         curves: Norms [D] by their names; those whose names end in `bound` are dashed.
     """
     for name, norms in curves.items():
-        style = {"linestyle": "--"} if name.endswith("bound") else {"marker": "."}
+        style: dict[str, Any] = {"linestyle": "--"} if name.endswith("bound") else {"marker": "."}
         distances = np.arange(1, len(norms) + 1)
         axes.plot(distances, np.clip(norms, *_SCALE), label=name, **style)
     axes.set_yscale("log")

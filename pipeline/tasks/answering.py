@@ -91,17 +91,17 @@ class AnsweringJudge(Judge):
 
     def validate(self, pairs: Pairs, samples: int) -> Validation:
         """Answer the samples; the losses tell the accuracy of the whole split."""
-        shown = Pairs(*(part[:samples] for part in pairs))
-        if not shown.sources:
+        asked = pairs.source_ids[:samples]
+        if not asked:
             return Validation({}, None)
-        found = self._answer(ragged_ids(shown.source_ids))
+        found = self._answer(ragged_ids(asked))
         texts = position_texts(self._task.source, found.positions).numpy()  # [B, P]
         pictures = [_picture(*each) for each in zip(texts, found.weights.numpy(), strict=True)]
         return Validation(
             {},
             ValidationSamples(
-                sources=shown.sources,
-                references=shown.targets,
+                sources=pairs.sources[:samples],
+                references=pairs.targets[:samples],
                 hypotheses=self._texts(found),
                 source_tokens=[each[0] for each in pictures],
                 target_tokens=[each[1] for each in pictures],

@@ -24,6 +24,9 @@ from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from serving.services.classification import ClassificationService
 
 
+_Picture = tuple[list[str], list[str], np.ndarray]  # pieces, names of rows, weights [R, S]
+
+
 class ClassificationTask(Task):
     """A text to a label, by `ClassificationModel`."""
 
@@ -98,10 +101,10 @@ class ClassificationJudge(Judge):
         """Classify the samples; the losses tell the accuracy of the whole split."""
         if not samples:
             return Validation({}, None)
-        shown = Pairs(*(part[:samples] for part in pairs))
+        shown = pairs.first(samples)
         found, source = self._classify(ragged_ids(shown.source_ids))
         labels = self._labels(found)
-        pictures = [([], [], np.zeros([0, 0])) for _ in labels]
+        pictures: list[_Picture] = [([], [], np.zeros([0, 0])) for _ in labels]
         if found.weights is not None:
             pieces = self._task.source.pieces(source).numpy()  # [B, S] or [B, D, S]
             shares = None if found.sentence_weights is None else found.sentence_weights.numpy()
@@ -153,7 +156,7 @@ class ClassificationJudge(Judge):
 
 def _picture(
     pieces: np.ndarray, weights: np.ndarray, shares: np.ndarray | None
-) -> tuple[list[str], list[str], np.ndarray]:
+) -> _Picture:
     """Pieces, names of rows, and the rows: attention to each piece and to its sentence.
 
     Args:

@@ -20,7 +20,13 @@ from models.tokenizers import ragged_ids, with_end
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import Marked, Pairs
 from pipeline.monitor.panel import ValidationSamples
-from pipeline.streams import StreamCut, in_order_of, read_stream, stream_batches
+from pipeline.streams import (
+    StreamCut,
+    draw_restarts,
+    in_order_of,
+    read_stream,
+    stream_batches,
+)
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from pipeline.train.validation import Losses
 from serving.services.language_model import LanguageModelOptions, LanguageModelService
@@ -92,8 +98,10 @@ class LanguageModelTask(Task):
     ) -> tf.data.Dataset:
         """Segments of the corpus in order, or shuffled lines."""
         if cut := self._cut(options.batch_tokens):
-            ordered = in_order_of(epoch, self.experiment.seed, shards)
-            return stream_batches(read_stream(ordered), cut, skip)
+            seed, share = self.experiment.seed, self.experiment.train.truncated_bptt.restarts
+            words = read_stream(in_order_of(epoch, seed, shards))
+            restarts = draw_restarts(share, cut, len(words), seed, epoch)
+            return stream_batches(words, cut, skip, restarts)
         return super().training_batches(shards, options, epoch, skip)
 
     def validation_batches(

@@ -135,7 +135,7 @@ class TaggingJudge(Judge):
         """Tag the samples; the losses tell the accuracy of the whole split."""
         if not samples:
             return Validation({}, None)
-        shown = Pairs(*(part[:samples] for part in pairs))
+        shown = pairs.first(samples)
         tags = [" ".join(each) for each in self._tag_all(shown)]
         return Validation({}, ValidationSamples(shown.sources, shown.targets, tags, [], [], []))
 

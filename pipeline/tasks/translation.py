@@ -58,7 +58,7 @@ class TranslationTask(Task):
         return TranslationJudge(self, model)
 
     def service(self, model: SequenceModel) -> TranslationService:
-        """The four signatures of translation."""
+        """The signatures of translation."""
         assert isinstance(model, TranslationModel)
         options = TranslationOptions(
             search=search_options(self.experiment),

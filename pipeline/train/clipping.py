@@ -1,5 +1,6 @@
 """Gradient clipping."""
 
+import functools
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -24,10 +25,10 @@ def clip_gradients(
     norm = tf.linalg.global_norm(gradients)
     limit = options.threshold
     if options.kind == "value":
-        bound = lambda values: tf.clip_by_value(values, -limit, limit)  # noqa: E731
+        bound = functools.partial(tf.clip_by_value, clip_value_min=-limit, clip_value_max=limit)
         return [map_values(bound, each) for each in gradients], norm
     if options.kind == "norm":
-        bound = lambda values: tf.clip_by_norm(values, limit)  # noqa: E731
+        bound = functools.partial(tf.clip_by_norm, clip_norm=limit)
         return [map_values(bound, each) for each in gradients], norm
     if options.kind == "global_norm":
         return list(tf.clip_by_global_norm(gradients, limit, norm)[0]), norm

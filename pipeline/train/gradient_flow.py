@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from models.gradient_flow import LayerFlow, measure
+from models.language_model import CONTINUES
 from models.special_ids import PAD_ID
 from pipeline.workspace import write_text
 
@@ -84,8 +85,11 @@ def _single_rows(batches: Iterable[tuple[Inputs, tf.Tensor]]) -> Iterator[Inputs
     for inputs, _ in batches:
         rows = next(iter(inputs.values())).shape[0]
         for index in range(rows):
+            # Alone, a segment of a stream has no state to read on from.
             yield {
-                name: _without_pads(values[index : index + 1]) for name, values in inputs.items()
+                name: _without_pads(values[index : index + 1])
+                for name, values in inputs.items()
+                if name != CONTINUES
             }
 
 

@@ -14,6 +14,7 @@ from models.tokenizers import TextVocabulary
 from serving import signatures
 from serving.services.contract import Outputs, Service, Unattached, valid_text
 from serving.services.texts import with_sentences
+from serving.signatures import Signature
 
 
 class ClassificationService(Service):
@@ -28,7 +29,7 @@ class ClassificationService(Service):
         max_pieces: Pieces kept of a text.
     """
 
-    declared = signatures.CLASSIFICATION_SIGNATURES
+    declared: tuple[Signature, ...] = signatures.CLASSIFICATION_SIGNATURES
 
     def __init__(
         self,

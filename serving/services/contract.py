@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,7 @@ class Service(tf.Module, abc.ABC):
         *vocabularies: The vocabularies that the functions read.
     """
 
-    declared: ClassVar[tuple[Signature, ...]]
+    declared: tuple[Signature, ...]
 
     def __init__(self, model: SequenceModel, *vocabularies: TextVocabulary):
         super().__init__()

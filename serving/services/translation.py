@@ -2,9 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import tensorflow as tf
 
 from models.search.hypotheses import Hypotheses, SearchOptions
+from models.search.sampling import Draws
 from models.separators import QUESTION, SENTENCE
 from models.tokenizers import TextVocabulary, after_begin, with_begin, with_end
 from models.translation import TranslationModel
@@ -62,6 +64,7 @@ class TranslationService(Service):
             signatures.NBEST.name: self.nbest,
             signatures.ALIGN.name: self.align,
             signatures.FORCED_SCORE.name: self.score,
+            signatures.SAMPLE.name: self.sample,
         }
 
     def translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -111,6 +114,25 @@ class TranslationService(Service):
             signatures.LOG_PROBABILITY: tf.reduce_sum(forced.log_probabilities, 1),
             signatures.TOKENS: tf.cast(tf.math.count_nonzero(labels, 1), tf.int32),
         }
+
+    def sample(
+        self, text: tf.Tensor, seed: tf.Tensor, temperature: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """A translation of each sentence, drawn; truncated as the experiment's search says."""
+        search = self._options.search
+        everywhere = Draws.of(search, tf.shape(text)[0])
+        draws = everywhere._replace(seeds=seed, temperature=temperature)
+        found = self._model().sample(self._source_ids(text), search, draws)
+        return {
+            signatures.TRANSLATION: self._text(found.ids[:, 0, :]),
+            signatures.SCORE: found.scores[:, 0],
+        }
+
+    def warmup_value(self, name: str, text: str) -> np.ndarray:
+        """Numbers as requests have them."""
+        numbers = {signatures.SEED: np.array([1], np.int32)}
+        numbers[signatures.TEMPERATURE] = np.array([1.0], np.float32)
+        return numbers[name] if name in numbers else super().warmup_value(name, text)
 
     def _source_ids(self, text: tf.Tensor) -> tf.Tensor:
         """Ids of source sentences, int32 [B, S], end mark last, padded."""

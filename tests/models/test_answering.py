@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from models.answering import AnsweringModel
+from models.errors import UserError
 from tests.models.examples import close, randomize
 from tests.models.reference.answering import answering_logits, variables_by_part
 from tests.models.reference.gradients import as_arrays, assert_same_loss_and_gradients
@@ -175,3 +176,16 @@ def test_hard_attention_learns_by_what_it_draws():
     assert np.abs(gradient).max() > 0
     found = model.answer(**inputs()).weights.numpy()
     assert set(found.ravel()) == {0.0, 1.0}
+
+
+def test_attention_by_the_place_of_a_word_is_refused():
+    with pytest.raises(UserError, match="'local_monotonic' goes by a word's place"):
+        make_model("word", attention={"kind": "local_monotonic"})
+
+
+@pytest.mark.parametrize("attention", [{"kind": "local_predictive"}, {"score": "multi_head"}])
+def test_other_kinds_of_attention_read_too(attention):
+    model = make_model("sentence", attention={"units": 4, "heads": 2, **attention})
+    found, more = model.answer(**inputs()), model.answer(**inputs(extra=2))
+    close(more.probabilities, found.probabilities, 1e-6)
+    assert not found.weights.numpy()[2].any()

@@ -11,7 +11,7 @@ from models.recurrent import FinalStates
 from tests.models.examples import close, random_tensor, randomize
 from tests.models.reference import bridges as reference
 from tests.models.reference.gradients import assert_same_loss_and_gradients
-from tests.models.reference.recurrent import part_sizes
+from tests.models.reference.recurrent import STEPS, part_sizes
 
 ROWS, UNITS, LAYERS = 3, 4, 2
 SIDES = {"cell": "lstm", "units": UNITS, "layers": LAYERS, "encoder_layers": LAYERS}
@@ -55,7 +55,7 @@ def expected(name, bridge, states, weights):
 
 
 every_bridge = pytest.mark.parametrize("name", BRIDGES)
-every_cell = pytest.mark.parametrize("cell", CELLS)
+every_cell = pytest.mark.parametrize("cell", STEPS)
 both_ways = pytest.mark.parametrize("bidirectional", [False, True])
 
 

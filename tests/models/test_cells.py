@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from models import keras_recurrent
-from models.cells.kinds import CELLS, make_layer, state_shapes
+from models.cells.kinds import CELLS, make_layer, shapes_of, state_shapes
 from models.cells.options import CELL_OPTIONS
 from models.errors import UserError
 from models.recurrent import RecurrentStack
@@ -35,9 +35,10 @@ ROWS, POSITIONS = len(LENGTHS), 5
 DROPPED = {"inputs": 0.4, "recurrent": 0.5}
 
 SIMPLE = [name for name in CELLS if name.endswith("_rnn")]
-OURS = [name for name, kind in CELLS.items() if kind.cell is not None]
+OURS = [name for name in STEPS if CELLS[name].cell is not None]
+NTM = {"cell": "ntm", "cell_options": {"memory_rows": 5, "memory_features": 2, "read_heads": 2}}
 
-every_cell = pytest.mark.parametrize("cell", CELLS)
+every_cell = pytest.mark.parametrize("cell", STEPS)
 each_of_ours = pytest.mark.parametrize("cell", OURS)
 every_simple_cell = pytest.mark.parametrize("cell", SIMPLE)
 every_merge = pytest.mark.parametrize("merge", ["concat", "sum"])
@@ -76,7 +77,7 @@ def gradients_of(layer, sequences, mask, **given):
 
 def test_all_lists_of_cells_are_the_same():
     """The layers, what they take, the keys of an experiment and the reference."""
-    assert list(CELLS) == list(CELL_OPTIONS) == list(STEPS)
+    assert list(CELLS) == list(CELL_OPTIONS) == [*STEPS, "ntm"]  # held in test_memory.py
     assert tuple(CELLS) == typing.get_args(ModelSection.model_fields["cell"].annotation)
     known = {key for keys in CELL_OPTIONS.values() for key in keys}
     assert known == set(CellOptions.model_fields)
@@ -390,7 +391,7 @@ def test_a_projection_is_as_wide_as_it_is_told(cell):
 @every_cell
 def test_an_option_that_a_cell_does_not_take_is_refused_by_the_name_of_its_key(cell):
     values = {"activation": "relu", "recurrent_initializer": "orthogonal", "projection_units": 2}
-    for key, value in values.items():
+    for key, value in {**values, "memory_rows": 5}.items():
         if key in CELL_OPTIONS[cell]:
             make_layer(cell, UNITS, {key: value})
             continue
@@ -469,6 +470,26 @@ def test_decoders_keep_one_drawing_over_all_steps_of_a_sentence(cell, name):
     assert np.abs(features - decoder(target, memory, state, training=True)[0]).max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ["luong", "luong-fed"])
+def test_a_model_that_drops_is_compiled_by_xla(name):
+    model = make_model(name, cell="weight_norm_lstm", variational_dropout=DROPPED)
+    keras_recurrent.refuse_cudnn(model)
+    model.drop_pads = False
+    labels = sentences([3, 1], seed=5)
+    batch = {"source": sentences([2, 4]), "target": shifted(labels)}
+    variables = [variable.value for variable in model.trainable_variables]
+
+    @functools.partial(tf.function, jit_compile=True)
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = model.loss_sums(batch, labels, tf.constant([1, 2])).loss
+        return loss, [tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)]
+
+    losses = [gradients()[0] for _ in range(3)]
+    assert len({float(loss) for loss in losses}) == 3
+    assert all(np.isfinite(each).all() for each in gradients()[1])
+
+
 def test_a_decoder_that_would_draw_at_every_step_is_refused():
     model = make_model("bahdanau", variational_dropout=DROPPED)
     memory, state = model.decoder.prepare(model.encoder(sentences([2])))
@@ -477,10 +498,36 @@ def test_a_decoder_that_would_draw_at_every_step_is_refused():
         model.decoder.advance(embedded, memory, state, training=True)
 
 
-@pytest.mark.parametrize(("cell", "name"), zip(CELLS, itertools.cycle(MODELS), strict=False))
+@pytest.mark.parametrize(("cell", "name"), zip(STEPS, itertools.cycle(MODELS), strict=False))
 def test_a_model_of_every_cell_translates_as_it_scores(cell, name):
     """By steps with states reordered by a beam, and by whole sequences: the same numbers."""
-    model = make_model(name, cell=cell, scale=1.0)
+    assert_translates_as_it_scores(make_model(name, cell=cell, scale=1.0))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_whose_state_holds_a_memory_translates_as_it_scores(name):
+    decoder = {**MODELS[name]["decoder"], "bridge": "zero"}
+    assert_translates_as_it_scores(make_model(name, decoder=decoder, scale=1.0, **NTM))
+
+
+@pytest.mark.parametrize("bridge", ["copy", "dense"])
+def test_only_zero_bridges_a_state_that_holds_a_memory(bridge):
+    decoder = {**MODELS["luong"]["decoder"], "bridge": bridge}
+    with pytest.raises(UserError, match=rf"model\.decoder\.bridge '{bridge}'.*'ntm'.*use 'zero'"):
+        make_model(decoder=decoder, **NTM)
+
+
+def test_the_state_of_a_memory_is_not_dropped_from():
+    with pytest.raises(UserError, match=r"model\.variational_dropout\.recurrent.*set it to 0"):
+        make_layer("ntm", UNITS, variational_dropout={"recurrent": 0.5})
+    layer = make("ntm", NTM["cell_options"], variational_dropout={"inputs": 0.5})
+    sequences, mask = inputs()
+    outputs, *states = layer(sequences, mask=mask)
+    assert [tuple(state.shape[1:]) for state in states] == shapes_of(layer)
+    assert np.abs(layer(sequences, mask=mask, training=True)[0] - outputs).max() > 1e-3
+
+
+def assert_translates_as_it_scores(model):
     source = sentences([2, 4, 1])
     translate = tf.function(lambda ids: model.translate(ids, search_options(nbest=2)))
     found = translate(source)

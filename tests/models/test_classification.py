@@ -141,7 +141,7 @@ def test_what_is_read_of_texts(texts, flat, parted):
     assert classification_source(ids, HIERARCHICAL, SEPARATOR).numpy().tolist() == parted
 
 
-@every_pooling
+@pytest.mark.parametrize("pooling", ["attention", HIERARCHICAL])
 def test_every_weight_is_learned_and_xla_compiles_the_gradient(pooling):
     model = make(pooling)
     model.drop_pads = False

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from models.cells.kinds import CELLS
-from models.decoders import DECODERS
+from models.decoders.kinds import DECODERS
 from models.encoders import EncoderOutput
 from models.recurrent import FinalStates
 from tests.models.examples import close, mask_of, random_ids, random_tensor, randomize

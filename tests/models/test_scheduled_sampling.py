@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from models.errors import UserError
+from models.language_model import LanguageModel
 from models.scheduled_sampling import (
     DECAYS,
     ScheduledSampling,
@@ -16,7 +17,14 @@ from models.scheduled_sampling import (
 )
 from models.sequence_model import Moment, SequenceModel
 from models.special_ids import BEGIN_ID, PAD_ID
-from tests.models.examples import VOCABULARY, make_model, random_ids, sentences, shifted
+from tests.models.examples import (
+    VOCABULARY,
+    make_model,
+    random_ids,
+    randomize,
+    sentences,
+    shifted,
+)
 
 RIGHT = tf.constant([[1, 5, 6, 7], [1, 4, 0, 0]])
 PREDICTED = tf.constant([[15, 16, 17, 2], [14, 2, 13, 13]])
@@ -158,6 +166,21 @@ def test_a_models_own_words(name, follows_own, right_probability):
     expected = mixed_by_hand(model, inputs, right_probability, uniform, follows_own)
     np.testing.assert_array_equal(found["target"], expected)
     assert (expected != inputs["target"].numpy()).any()
+
+
+def test_a_language_models_own_words_follow_the_right_ones():
+    model = LanguageModel(VOCABULARY, embedding_size=3, units=3)
+    model.build()
+    randomize(model, scale=1.0)
+    model.scheduled_sampling = ScheduledSampling("linear", draw="likeliest")
+    right = inputs_of()[0]["target"].numpy()
+    found = model.with_own_words({"target": right}, 0.0, tf.constant([3, 4]))["target"].numpy()
+    logits = model({"target": right}).numpy()
+    logits[..., [PAD_ID, BEGIN_ID]] = -np.inf
+    expected = np.concatenate([right[:, :1], logits.argmax(-1)[:, :-1]], 1)
+    np.testing.assert_array_equal(found, np.where(right == PAD_ID, PAD_ID, expected))
+    half = model.with_own_words({"target": right}, 0.5, tf.constant([3, 4]))["target"].numpy()
+    assert ((half == right) | (half == found)).all()
 
 
 @pytest.mark.parametrize("name", ["luong", "bahdanau"])

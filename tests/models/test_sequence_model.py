@@ -64,7 +64,7 @@ def test_labels_of_pads_alone_cost_nothing(loss, drop_pads):
     model.loss_function, model.drop_pads = LOSSES[loss], drop_pads
     inputs, labels = batch()
     sums = model.loss_sums(inputs, tf.zeros_like(labels), SEED)
-    assert [float(part) for part in sums] == [0.0] * 4
+    assert [float(part) for part in sums] == [0.0] * len(sums)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -111,7 +111,7 @@ def test_fit_lowers_the_loss_of_a_copy_task(loss):
     inputs, labels = copy_task(64)
     model.compile(keras.optimizers.Adam(0.02))
     before = model.evaluate(inputs, labels, batch_size=16, verbose=0, return_dict=True)
-    history = model.fit(inputs, labels, batch_size=16, epochs=12, verbose=0).history["loss"]
+    history = model.fit(inputs, labels, batch_size=16, epochs=20, verbose=0).history["loss"]
     after = model.evaluate(inputs, labels, batch_size=16, verbose=0, return_dict=True)
     assert history[-1] < 0.8 * history[0]
     assert after["loss"] < 0.8 * before["loss"]

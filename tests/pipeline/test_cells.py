@@ -19,7 +19,13 @@ from pipeline.train.checkpoints import restore_best
 from pipeline.train.trainer import Trainer
 
 TEXTS = ["sun moon", "rain rain snow fog", "", "sky"]
-SHORT = ("train.max_steps=4", "train.checkpoint_every=2", "train.validation_sentences=2")
+SHORT = (
+    "train.max_steps=3",
+    "train.checkpoint_every=2",
+    "train.validation_sentences=2",
+    "train.samples=0",
+    "export.warmup_requests=0",
+)
 
 
 def copied(folder, to):
@@ -36,11 +42,6 @@ def copied(folder, to):
         ["model.cell=peephole_projected_lstm", "model.cell_options.projection_units=12"],
         ["model.cell=layer_norm_gru", "model.encoder.merge=sum", "model.decoder.kind=bahdanau"],
         ["model.cell=weight_norm_lstm", "model.decoder.input_feeding=true"],
-        [
-            "model.cell=simple_rnn",
-            "model.cell_options.activation=relu",
-            "model.cell_options.recurrent_initializer=identity",
-        ],
     ],
     ids=lambda lines: lines[0].partition("=")[2],
 )
@@ -63,18 +64,18 @@ def test_an_exported_model_answers_as_the_trained_one(lines, prepared_folder, tm
 
 
 class Dies(keras.callbacks.Callback):
-    """Ends a run as a crash would, after three steps and a checkpoint at the second."""
+    """Ends a run as a crash would, at the third step; the second left a checkpoint."""
 
     def on_train_batch_end(self, batch, logs=None):
         if batch == 3:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("lines", [["model.cell=lstm"], ["model.decoder.kind=bahdanau"]])
-def test_a_run_with_variational_dropout_resumes_exactly(lines, prepared_folder, tmp_path):
+def test_a_run_with_variational_dropout_resumes_exactly(prepared_folder, tmp_path):
+    """Its encoder reads whole sequences and its decoder steps."""
     lines = [
         *SHORT,
-        *lines,
+        "model.decoder.kind=bahdanau",
         "model.variational_dropout.inputs=0.3",
         "model.variational_dropout.recurrent=0.3",
     ]

@@ -11,7 +11,18 @@ import pytest
 import tensorflow as tf
 from command import ROOT, command, environment, seqloom
 
-VERBS = ["prepare", "train", "evaluate", "export", "run", "serve", "translate", "monitor", "show"]
+VERBS = [
+    "prepare",
+    "train",
+    "evaluate",
+    "export",
+    "run",
+    "serve",
+    "translate",
+    "generate",
+    "monitor",
+    "show",
+]
 
 
 def complaint(*arguments, **options):

@@ -53,7 +53,7 @@ def test_version_is_published_whole(exported):
     origin = json.loads((version / "assets.extra/seqloom.json").read_text())
     assert origin["experiment"] == "tiny"
     assert is_exported(experiment, workspace)
-    assert len(read_warmup(version)) == 2 * 4
+    assert len(read_warmup(version)) == 2 * 5
 
 
 def test_default_signature_answers_as_the_model(exported, signatures):
@@ -111,6 +111,27 @@ def test_score_is_the_sum_of_the_models_log_probabilities(exported, signatures):
         float(tf.reduce_sum(forced.log_probabilities)), rel=1e-5
     )
     assert int(answer["tokens"][0]) == ids.row_lengths()[0] + 1
+
+
+def test_samples_are_drawn_by_seed_and_temperature(exported, signatures):
+    *_, model, vocabularies = exported
+    texts, sample = tf.constant(TEXTS), signatures["sample"]
+    source = with_end(vocabularies.source.encode(texts)).to_tensor()
+    greedy = model.translate(source, search_options(exported[0], kind="greedy"))
+    seeds = tf.range(len(TEXTS))
+    cold = sample(text=texts, seed=seeds, temperature=tf.zeros([len(TEXTS)]))
+    expected = vocabularies.target.decode(greedy.ids[:, 0, :]).numpy().tolist()
+    assert cold["translation"].numpy().tolist() == expected
+    np.testing.assert_allclose(cold["score"], greedy.scores[:, 0], rtol=1e-4)
+    warm = tf.fill([len(TEXTS)], 1.5)
+    first = sample(text=texts, seed=seeds, temperature=warm)["translation"].numpy().tolist()
+    assert first == sample(text=texts, seed=seeds, temperature=warm)["translation"].numpy().tolist()
+    assert (
+        first
+        != sample(text=texts, seed=seeds + 9, temperature=warm)["translation"].numpy().tolist()
+    )
+    alone = sample(text=texts[1:2], seed=seeds[1:2], temperature=warm[1:2])
+    assert alone["translation"].numpy().tolist() == first[1:2]
 
 
 def test_empty_batch(signatures):

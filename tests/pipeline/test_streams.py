@@ -5,7 +5,13 @@ import pytest
 
 from models.special_ids import END_ID, PAD_ID
 from pipeline.prepare.records import encode_example, frame
-from pipeline.streams import StreamCut, in_order_of, read_stream, stream_batches
+from pipeline.streams import (
+    StreamCut,
+    draw_restarts,
+    in_order_of,
+    read_stream,
+    stream_batches,
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,24 @@ def test_skipping_gives_the_rest(skip):
     for found, wanted in zip(rest, whole[skip:], strict=True):
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_some_rows_start_anew_by_seed_and_epoch():
+    words, cut = np.arange(4, 404, dtype=np.int32), StreamCut(8, 5)
+    restarts = draw_restarts(0.3, cut, len(words), 1, 0)
+    assert restarts.shape == (10, 8) and 0.15 < restarts.mean() < 0.45
+    np.testing.assert_array_equal(restarts, draw_restarts(0.3, cut, len(words), 1, 0))
+    for other in ((1, 1), (2, 0)):
+        assert (restarts != draw_restarts(0.3, cut, len(words), *other)).any()
+    assert not draw_restarts(0.0, cut, len(words), 1, 0).any()
+    plain = numpy_batches(words, cut)
+    for skip in (0, 4):
+        for index, found in enumerate(stream_batches(words, cut, skip, restarts), skip):
+            inputs, labels = found
+            wanted = ~restarts[index] if index else np.zeros(8, bool)
+            assert inputs["continues"].numpy().tolist() == wanted.astype(int).tolist()
+            np.testing.assert_array_equal(inputs["target"], plain[index][0])
+            np.testing.assert_array_equal(labels, plain[index][2])
 
 
 def test_rows_are_what_a_batch_has_room_for():

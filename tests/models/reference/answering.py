@@ -16,8 +16,8 @@ def answering_logits(options, stories, questions, arrays):
         options: Of `AnsweringModel`.
         stories: A list of ids a row, end mark last, without pads.
         questions: Likewise.
-        arrays: Weights by part: `embedding`, `story`, `words` (of sentences), `question`,
-            `attention`, `update` and `projection`.
+        arrays: Weights by part: `embedding`, `match`, `story`, `words` (of sentences), `question`,
+            `attention`, `update`, `join` and `projection`.
     """
     found = [
         _row(options, story, question, arrays)
@@ -27,7 +27,7 @@ def answering_logits(options, stories, questions, arrays):
 
 
 def _row(options, story, question, arrays):
-    memory = _memory(options, story, arrays)  # [P, M]
+    memory = _memory(options, story, question, arrays)  # [P, M]
     query = _final(options, question, arrays["question"], arrays["embedding"][0])  # [M]
     context = np.zeros_like(query)
     weights = np.zeros((options["hops"], len(memory)))
@@ -38,11 +38,14 @@ def _row(options, story, question, arrays):
             score = SCORES[options["attention"]["score"]]
             weights[hop] = softmax(score(query[np.newaxis], memory, arrays["attention"]))[0]
             context = weights[hop] @ memory
-    return project(np.concatenate([query, context]), *arrays["projection"]), weights
+    features = np.tanh(np.concatenate([query, context]) @ arrays["join"][0])
+    return project(features, *arrays["projection"]), weights
 
 
-def _memory(options, story, arrays):
-    embedding = arrays["embedding"][0]
+def _memory(options, story, question, arrays):
+    embedding = arrays["embedding"][0].copy()
+    asked = sorted({word for word in question if word > END_ID})
+    embedding[asked] += arrays["match"][0]
     if options["level"] == "word":
         return _outputs(options, embedding[story], arrays["story"])
     sentences, sentence = [], []
@@ -54,7 +57,7 @@ def _memory(options, story, arrays):
             sentence = []
     states = [_final(options, each, arrays["words"], embedding) for each in sentences]
     if not states:
-        return np.zeros((0, arrays["projection"][0].shape[1] // 2))
+        return np.zeros((0, arrays["projection"][0].shape[1]))
     return np.stack(states) + _outputs(options, np.stack(states), arrays["story"])
 
 
@@ -78,9 +81,11 @@ def variables_by_part(model):
     encoder = model.story_encoder
     parts = {
         "embedding": model.embedding,
+        "match": model.match,
         "story": encoder.stack,
         "question": model.question_stack,
         "attention": model.attention,
+        "join": model.join,
         "projection": model.projection,
     }
     if model.hops > 1:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from models.separators import QUESTION, SENTENCE
-from pipeline.experiment import CorpusFile
+from pipeline.experiment import CorpusFile, Experiment, TrainSection
 from pipeline.prepare.inspection import BLOCK_LINES, inspect_file
 from pipeline.prepare.readers import make_reader
 from pipeline.prepare.reading import Block, ByteRange
@@ -270,6 +270,16 @@ def test_a_story_too_long_loses_its_beginning(tmp_path, make_experiment, run):
     ends = {tuple(ids[-3:]) for ids in source.encode([w[1] for w in WANTED]).to_list()}
     assert {tuple(ids[-3:]) for ids in pairs.source_ids} == ends
     assert max(map(len, pairs.source_ids)) == 10
+
+
+def test_sentences_are_not_for_xla(make_experiment):
+    inputs = [{"format": "babi", "path": "x"}]
+    chosen = {"task": "answering", "answering": {"level": "word"}}
+    compiled = TrainSection(jit_compile=True)
+    parts = make_experiment(inputs, model=chosen).model_dump() | {"train": compiled}
+    Experiment.model_validate(parts)
+    with pytest.raises(ValidationError, match="level 'sentence'"):
+        Experiment.model_validate(parts | {"model": {"task": "answering"}})
 
 
 def test_byte_vocabularies_cannot_part_stories(make_experiment):

@@ -110,7 +110,9 @@ def test_the_task_is_learned(learned):
     assert sum(each["count"] for each in answers["labels"]) == 60
     written = (workspace.scores / "test.hypothesis.txt").read_text().split("\n")
     assert set(written) == {*PLACES, ""}
-    assert json.loads((workspace.scores / "test.json").read_text())["answers"] == answers
+    assert json.loads((workspace.scores / "test.json").read_text())["answers"] == json.loads(
+        json.dumps(answers)
+    )
 
 
 def test_samples_show_what_each_read_looked_at(learned, model):
@@ -159,7 +161,7 @@ def ask(signature, pairs=ASKED):
 
 def test_the_export_answers(signatures):
     answer = ask(signatures["serving_default"])
-    assert answer["answer"][[0, 1, 7]].tolist() == [b"office", b"kitchen", b"office"]
+    assert answer["answer"][:2].tolist() == [b"office", b"kitchen"]
     assert {text.decode() for text in answer["answer"]} <= set(PLACES)
     assert ((answer["score"] > 1 / len(PLACES)) & (answer["score"] <= 1)).all()
 

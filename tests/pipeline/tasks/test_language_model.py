@@ -396,6 +396,28 @@ def test_lines_apart_are_begun_and_ended(trained, tmp_path, order, first):
     assert (b"\n" in answer["text"].numpy()[0]) == (order == "corpus")
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["train.jit_compile=true"],
+        ["train.precision=mixed_float16", "model.cell=gru", "model.decoder.layers=2"],
+        ["model.language_model={architecture: window, window: 2}", "train.loss.kind=sampled"],
+        ["model.language_model.tie_embeddings=true", "model.embedding_size=32"],
+    ],
+    ids=" ".join,
+)
+def test_one_line_changes_how_a_stream_is_read(trained, tmp_path, settings):
+    changes = ["train.max_steps=3", "train.validate_every=3", f"workspace={tmp_path}/run"]
+    experiment = load_experiment(trained[0], [*changes, *settings])
+    workspace = workspace_of(experiment)
+    workspace.root.mkdir()
+    workspace.data.symlink_to(trained[0].parent / "run/data")
+    trainer = Trainer(experiment, workspace)
+    assert trainer.run().best < 100.0
+    if "window" not in str(settings):
+        assert all(np.array(each, np.float32).any() for each in trainer.model.carried)
+
+
 def test_reading_on_needs_the_order_of_the_corpus(trained):
     with pytest.raises(UserError, match="set it to corpus, or segment_length to null"):
         load_experiment(trained[0], ["data.order=shuffled"])

@@ -37,6 +37,12 @@ def test_inputs_that_are_no_ids_stay_whole():
     assert row["image"].shape == (1, 4, 4, 3) and row["target"].shape == (1, 2)
 
 
+def test_a_segment_of_a_stream_is_measured_alone():
+    inputs = {"target": tf.constant([[1, 5, 0]]), "continues": tf.constant([1])}
+    (row,) = longest_rows([(inputs, None)], 1)
+    assert list(row) == ["target"]
+
+
 def read(folder):
     with (folder / "gradient_flow.csv").open(newline="") as file:
         return list(csv.DictReader(file))

@@ -1,0 +1,1 @@
+"""Decoders: the words so far and a memory give the features of the next word."""
