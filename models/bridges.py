@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from models.cells.kinds import CELLS, state_shapes
+from models.cells.options import UNBRIDGEABLE
 from models.cells.states import StackState
 from models.errors import UserError
 from models.initializers import uniform
@@ -168,7 +169,7 @@ BRIDGES: dict[str, type[Bridge]] = {"zero": ZeroBridge, "copy": CopyBridge, "den
 
 
 def _check_vectors(bridge: Bridge, name: str) -> None:
-    if not CELLS[bridge.cell_name].bridgeable:
+    if bridge.cell_name in UNBRIDGEABLE:
         raise UserError(
             f"model.decoder.bridge '{name}' makes vectors, and the state of the cell "
             f"'{bridge.cell_name}' is more than that; use 'zero'"

@@ -28,8 +28,6 @@ class CellKind(NamedTuple):
     state: Any  # type of a layer's state, its fields in the order of the cell's `state_size`
     cell: type[keras.layers.Layer] | None = None
     settings: Mapping[str, Any] = {}
-    # Whether all parts of a state are vectors that start at zero, so that a bridge can make them.
-    bridgeable: bool = True
 
 
 def _ours(state: Any, cell: type[Cell], **settings: Any) -> CellKind:
@@ -52,7 +50,7 @@ CELLS: dict[str, CellKind] = {
     "weight_norm_rnn": _ours(SimpleState, SimpleCell, weight_norm=True),
     "weight_norm_lstm": _ours(LSTMState, LSTMCell, weight_norm=True),
     "weight_norm_gru": _ours(GRUState, GRUCell, weight_norm=True),
-    "ntm": CellKind(CellLayer, NTMState, NTMCell, bridgeable=False),
+    "ntm": CellKind(CellLayer, NTMState, NTMCell),
 }
 
 

@@ -36,6 +36,9 @@ CELL_OPTIONS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# Cells whose states are more than vectors that start at zero: no bridge can make them.
+UNBRIDGEABLE = ("ntm",)
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "activation": ("tanh", "sigmoid", "relu"),
     "recurrent_initializer": ("uniform", "orthogonal", "identity"),

@@ -23,7 +23,6 @@ from pipeline.monitor.panel import ValidationSamples
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from serving.services.classification import ClassificationService
 
-
 _Picture = tuple[list[str], list[str], np.ndarray]  # pieces, names of rows, weights [R, S]
 
 
@@ -154,9 +153,7 @@ class ClassificationJudge(Judge):
         return [piece.decode() for piece in pieces.numpy()]
 
 
-def _picture(
-    pieces: np.ndarray, weights: np.ndarray, shares: np.ndarray | None
-) -> _Picture:
+def _picture(pieces: np.ndarray, weights: np.ndarray, shares: np.ndarray | None) -> _Picture:
     """Pieces, names of rows, and the rows: attention to each piece and to its sentence.
 
     Args:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from models import keras_recurrent
 from models.cells.kinds import CELLS, make_layer, shapes_of, state_shapes
-from models.cells.options import CELL_OPTIONS
+from models.cells.options import CELL_OPTIONS, UNBRIDGEABLE
 from models.errors import UserError
 from models.recurrent import RecurrentStack
 from pipeline.experiment import CellOptions, ModelSection
@@ -89,7 +89,7 @@ def test_a_state_has_its_names_and_sizes(cell):
     sizes = [size for (size,) in state_shapes(cell, UNITS)]
     assert sizes == part_sizes(cell, UNITS)
     assert kind.state._fields == ("hidden", "memory")[: len(sizes)]
-    assert kind.bridgeable
+    assert cell not in UNBRIDGEABLE
 
 
 @pytest.mark.usefixtures("float64")

@@ -17,7 +17,7 @@ def answering_logits(options, stories, questions, arrays):
         stories: A list of ids a row, end mark last, without pads.
         questions: Likewise.
         arrays: Weights by part: `embedding`, `match`, `story`, `words` (of sentences), `question`,
-            `attention`, `update`, `join` and `projection`.
+            `attention`, `update` and `projection`.
     """
     found = [
         _row(options, story, question, arrays)
@@ -38,8 +38,7 @@ def _row(options, story, question, arrays):
             score = SCORES[options["attention"]["score"]]
             weights[hop] = softmax(score(query[np.newaxis], memory, arrays["attention"]))[0]
             context = weights[hop] @ memory
-    features = np.tanh(np.concatenate([query, context]) @ arrays["join"][0])
-    return project(features, *arrays["projection"]), weights
+    return project(np.concatenate([query, context]), *arrays["projection"]), weights
 
 
 def _memory(options, story, question, arrays):
@@ -57,7 +56,7 @@ def _memory(options, story, question, arrays):
             sentence = []
     states = [_final(options, each, arrays["words"], embedding) for each in sentences]
     if not states:
-        return np.zeros((0, arrays["projection"][0].shape[1]))
+        return np.zeros((0, arrays["projection"][0].shape[1] // 2))
     return np.stack(states) + _outputs(options, np.stack(states), arrays["story"])
 
 
@@ -85,7 +84,6 @@ def variables_by_part(model):
         "story": encoder.stack,
         "question": model.question_stack,
         "attention": model.attention,
-        "join": model.join,
         "projection": model.projection,
     }
     if model.hops > 1:
