@@ -23,7 +23,7 @@ demo: $(INSTALLED)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash demo.sh
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

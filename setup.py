@@ -55,7 +55,13 @@ setuptools.setup(
         "serving": SERVING,
         "kubernetes": ["kubernetes==35.0.0"],  # models of the manifests that jobs are submitted as
         "fonts": ["pylopdf-fonts-zh-cn==0.1.1"],  # Chinese in attention pictures; Noto Sans SC
-        "dev": ["pytest==9.2.0", "pytest-timeout==2.4.0", "ruff==0.17.6", "mypy==2.4.1"],
+        "dev": [
+            "pytest==9.2.0",
+            "pytest-timeout==2.4.0",
+            "pytest-xdist==3.8.0",
+            "ruff==0.17.6",
+            "mypy==2.4.1",
+        ],
     },
     entry_points={"console_scripts": ["seqloom=pipeline.cli:main"]},
 )

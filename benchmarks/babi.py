@@ -62,7 +62,8 @@ def main(
     console = rich.console.Console(soft_wrap=True)
     table = rich.table.Table(title=f"bAbI, 10,000 questions a task, seed {seed}")
     for heading in ("task", "questions", "right", "accuracy", "steps", "training s"):
-        table.add_column(heading, justify="left" if heading == "task" else "right")
+        name = heading == "task"
+        table.add_column(heading, justify="left" if name else "right", min_width=27 * name)
     settings = [f"seed={seed}", *(GENERATION if generate else ()), *(set_ or ())]
     for number, name in sorted(_tasks().items()):
         if task and number not in task:

@@ -93,13 +93,13 @@ class AnsweringModel(SequenceModel):
     """Attentive reader with several reads.
 
     Story and question have recurrent encoders of their own over one embedding, and a softmax
-    over labels reads query and context, [u; c] (as the attentive reader of Hermann et al. 2015,
-    section 3.2, with any attention and without its joint tanh, which made learning slower here). Several reads follow each other as in
-    end-to-end memory networks: after each the query becomes `u' = H u + c`, and all share their
-    weights (Sukhbaatar et al. 2015, section 2.2, the RNN-like tying). Words of the story that
-    stand in the question too are marked: a learned vector is added to their embedding (the
-    exact match of Chen et al. 2017, section 3.2, and word-in-question of Weissenborn et al. 2017,
-    section 3.1), without which questions for yes or no are hardly learned.
+    over labels reads query and context, [u; c] (the attentive reader of Hermann et al. 2015,
+    section 3.2, with any attention, and without its joint tanh, which slows learning here).
+    Several reads follow each other as in end-to-end memory networks: after each the query
+    becomes `u' = H u + c`, and all share their weights (Sukhbaatar et al. 2015, section 2.2, the
+    RNN-like tying). Words of the story that stand in the question too are marked: a learned
+    vector is added to their embedding (exact match in Chen et al. 2017, section 3.2), without
+    which questions for yes or no are hardly learned.
 
     Inputs are a dict of int32 ids padded on the right, each row ending in the end mark: `story`
     [B, S] and `question` [B, Q]. Labels are [B, 1].

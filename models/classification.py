@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from models.encoders import RecurrentEncoder
 from models.errors import UserError
-from models.pooling import POOLINGS, AttentivePooling, Pooling, last_states
+from models.pooling import POOLINGS, Pooling, SentencePooling, last_states
 from models.projection import VocabularyProjection
-from models.recurrent import RecurrentStack
 from models.sequence_model import SequenceModel
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from models.stories import split_sentences
@@ -35,83 +34,6 @@ class Classified(NamedTuple):
     probabilities: tf.Tensor  # [B, V], float32: of all; 0 of the marks
     weights: tf.Tensor | None  # as in `SummedUp`
     sentence_weights: tf.Tensor | None
-
-
-@keras.saving.register_keras_serializable("seqloom")
-class SentencePooling(keras.layers.Layer):
-    """Sentence vectors read in their order, and summed up by attention.
-
-    The upper level of the hierarchical attention network: `h_i = RNN(s_1 … s_L)`,
-    `v = Σ α_i h_i` (Yang et al. 2016, section 2.2).
-
-    Args:
-        sentence_size: Features of a sentence, F.
-        stack: Arguments of `RecurrentStack`.
-        units: Width of the attention; as wide as a state if None.
-        initializer_range: Kernels start in U(-range, range).
-    """
-
-    def __init__(
-        self,
-        sentence_size: int,
-        stack: dict[str, Any],
-        units: int | None = None,
-        initializer_range: float = 0.1,
-        **kwargs: Any,
-    ):
-        super().__init__(**kwargs)
-        self.sentence_size = sentence_size
-        self.stack_options = dict(stack)
-        self.units = units
-        self.initializer_range = initializer_range
-        self.stack = RecurrentStack(
-            **stack, initializer_range=initializer_range, dtype=self.dtype_policy, name="stack"
-        )
-        size = self.stack.output_size
-        self.pooling = AttentivePooling(
-            size, size, units, initializer_range, dtype=self.dtype_policy, name="pooling"
-        )
-
-    @property
-    def size(self) -> int:
-        """Features of a text."""
-        return self.pooling.size
-
-    def build(self, *_: Any) -> None:
-        """Build for sentences [B, D, F]."""
-        self.stack.build((None, None, self.sentence_size))
-        self.pooling.build()
-
-    def call(
-        self, sentences: tf.Tensor, mask: tf.Tensor, training: bool = False
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Sum up.
-
-        Args:
-            sentences: [B, D, F].
-            mask: Bool [B, D], true at real sentences, which come first.
-            training: Whether dropout is on.
-
-        Returns:
-            Vectors [B, M] and the sentences' weights, float32 [B, D].
-        """
-        states, final = self.stack(sentences, mask=mask, training=training)  # [B, D, M]
-        vectors, weights = self.pooling(states, mask, last_states(final))
-        assert weights is not None
-        return vectors, weights
-
-    def compute_mask(self, *_: Any, **__: Any) -> None:
-        """No mask travels on: the sentences are gone."""
-
-    def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "sentence_size": self.sentence_size,
-            "stack": self.stack_options,
-            "units": self.units,
-            "initializer_range": self.initializer_range,
-        }
 
 
 @keras.saving.register_keras_serializable("seqloom")

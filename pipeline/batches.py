@@ -217,7 +217,11 @@ def _padded(
 
 
 def _pad(ids: tf.Tensor, rows: tf.Tensor, options: BatchOptions) -> tf.Tensor:
-    """Ids [B, L, ...] with more rows and fixed lengths; rows of pads are as if not there."""
+    """Ids [B, L, ...] with more rows and fixed lengths; rows of pads are as if not there.
+
+    A length that is the same in all batches stays, such as that of the labels of texts.
+    """
     shape = tf.shape(ids, tf.int64)
-    wanted = tf.concat([[rows], options.padded(shape[1:])], 0)
+    fixed = [size is not None for size in ids.shape[1:]]
+    wanted = tf.concat([[rows], tf.where(fixed, shape[1:], options.padded(shape[1:]))], 0)
     return tf.pad(ids, tf.stack([tf.zeros_like(shape), wanted - shape], 1))

@@ -68,7 +68,9 @@ class ClassificationTask(Task):
         """The text, in sentences if they are read one by one, and the label."""
         arranged = self.arrange(source)
         # Batches are padded from ragged tensors; this one is padded already.
-        return {"source": tf.RaggedTensor.from_tensor(arranged, ragged_rank=1)}, target
+        inputs = {"source": tf.RaggedTensor.from_tensor(arranged, ragged_rank=1)}
+        # A record has one label, which fixed shapes must not pad.
+        return inputs, tf.RaggedTensor.from_uniform_row_length(target.flat_values, 1)
 
     def judge(self, model: SequenceModel) -> "ClassificationJudge":
         """By the share of labels that are right, and what they were read from."""

@@ -100,6 +100,7 @@ CORPORA = {
             "data.cleaning.max_length_ratio=100",
             "train.best_metric=accuracy",
             "export.max_source_length=12",
+            "vocabulary.algorithm=word",
         ],
     ),
 }
