@@ -1,6 +1,6 @@
 """Validation perplexity of a word language model under each loss, and of the n-gram baseline.
 
-    SEQLOOM_DATA=../shared/data python benchmarks/language_models.py [--epochs 6] [--only nce]
+    SEQLOOM_DATA=/data python benchmarks/language_models.py [--epochs 6] [--only nce]
 
 All arms train the model of configs/lm-words.yaml on the same records for as many epochs, each in
 a process of its own, and differ in one line of the experiment: the full softmax, sampled softmax

@@ -4,8 +4,8 @@ r"""Makes a corpus of what several captions of a photo have in common: a stand-i
         runs/captions.jsonl
 
 A line is a JSON object: `article`, the captions of a photo but the first, a line each, and
-`summary`, the first. It is no summarisation of news, for which there is no free corpus here; it
-has the same form, and shows that the road is there.
+`summary`, the first. It is no summarisation of news, but has the same form, and shows that the
+road is there.
 """
 
 import collections

@@ -15,11 +15,8 @@ from models.initializers import uniform
 from models.projection import VocabularyProjection
 from models.recurrent import RecurrentStack
 from models.sequence_model import Reading, SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from models.special_ids import END_ID, MARK_IDS, PAD_ID
 from models.story_encoders import STORY_ENCODERS, summary
-
-# The marks, which no answer is.
-_NO_LABELS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
 
 
 class Answers(NamedTuple):
@@ -225,7 +222,7 @@ class AnsweringModel(SequenceModel):
             question: Int32 [B, Q], likewise.
         """
         looked = self._look({"story": story, "question": question}, training=False)
-        logits = self.projection(looked.features[:, 0], excluded=_NO_LABELS)  # [B, V]
+        logits = self.projection(looked.features[:, 0], excluded=MARK_IDS)  # [B, V]
         return Answers(
             tf.argmax(logits, -1, output_type=tf.int32),
             tf.reduce_max(tf.nn.softmax(logits), -1),

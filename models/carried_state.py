@@ -20,8 +20,6 @@ class CarriedState:
     """
 
     def __init__(self, first: Any):
-        self._first = first
-
         def variables(name: str) -> Any:
             return tf.nest.map_structure(
                 lambda part: tf.Variable(part, trainable=False, name=f"{name}_state"), first
@@ -34,20 +32,22 @@ class CarriedState:
         """The variables that a training run has to keep."""
         return tf.nest.flatten(self._kept[True])
 
-    def before(self, continues: tf.Tensor, training: bool) -> Any:
+    def before(self, first: Any, continues: tf.Tensor, training: bool) -> Any:
         """The state that a segment starts from.
 
         Args:
+            first: The state before a first segment, [B, ...] a part. Given each time, since cells
+                may learn it.
             continues: Int32 [B], 1 where a row reads on from its segment before, 0 where it
                 starts anew.
             training: Whose state.
         """
 
-        def start(kept: tf.Variable, first: tf.Tensor) -> tf.Tensor:
-            shape = [-1, *[1] * (first.shape.rank - 1)]
-            return tf.where(tf.reshape(continues > 0, shape), kept, first)  # [B, ...]
+        def start(kept: tf.Variable, new: tf.Tensor) -> tf.Tensor:
+            shape = [-1, *[1] * (new.shape.rank - 1)]
+            return tf.where(tf.reshape(continues > 0, shape), kept, new)  # [B, ...]
 
-        return tf.nest.map_structure(start, self._kept[training], self._first)
+        return tf.nest.map_structure(start, self._kept[training], first)
 
     def keep(self, state: Any, training: bool) -> None:
         """Keep the state after a segment."""

@@ -7,15 +7,14 @@ import tensorflow as tf
 
 from models.encoders import RecurrentEncoder
 from models.errors import UserError
-from models.pooling import POOLINGS, Pooling, SentencePooling, last_states
+from models.pooling import POOLINGS, Pooling, SentencePooling
 from models.projection import VocabularyProjection
+from models.recurrent import last_states
 from models.sequence_model import SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from models.special_ids import MARK_IDS, PAD_ID
 from models.stories import split_sentences
 from models.tokenizers import with_end
 
-# A label is never one of the marks, which are the first ids.
-NO_LABELS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
 HIERARCHICAL = "hierarchical"
 
 
@@ -170,7 +169,7 @@ class ClassificationModel(SequenceModel):
             source: Of `sum_up`.
         """
         summed_up = self.sum_up(source)
-        logits = self.projection(summed_up.vectors, excluded=NO_LABELS)  # [B, V]
+        logits = self.projection(summed_up.vectors, excluded=MARK_IDS)  # [B, V]
         return Classified(
             tf.argmax(logits, -1, tf.int32),
             tf.nn.softmax(logits),

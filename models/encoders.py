@@ -154,3 +154,8 @@ def with_a_position(ids: tf.Tensor) -> tf.Tensor:
         return ids
     missing = tf.cast(tf.equal(tf.shape(ids)[1], 0), tf.int32)
     return tf.pad(ids, [[0, 0], [0, missing]])
+
+
+def with_a_step(mask: tf.Tensor) -> tf.Tensor:
+    """Masks, bool [B, T], with their first step real: cuDNN fails at a row that has none."""
+    return mask | tf.equal(tf.range(tf.shape(mask)[1]), 0)

@@ -107,7 +107,9 @@ class CellFlow:
                 logarithm += math.log(scale)
             product = np.asarray(rows, np.float64)
             norms = (_norm(product[:hidden_size, :hidden_size]), _norm(product))
-            found.append((norms[0] * math.exp(logarithm), norms[1] * math.exp(logarithm)))
+            # At most exp(700), which a double still holds.
+            size = math.exp(min(logarithm, 700.0))
+            found.append((norms[0] * size, norms[1] * size))
         hidden, state = np.array(found, np.float64).reshape(-1, 2).T
         return SequenceFlow(hidden, state)
 
@@ -231,4 +233,5 @@ def _means(rows: Sequence[np.ndarray], longest: int) -> np.ndarray:
 
 
 def _norm(matrix: np.ndarray) -> float:
-    return float(np.linalg.norm(matrix, 2))
+    """The spectral norm; NaN, in place of an error, where a number is not finite."""
+    return float(np.linalg.norm(matrix, 2)) if np.isfinite(matrix).all() else math.nan

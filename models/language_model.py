@@ -16,13 +16,11 @@ from models.scheduled_sampling import fold_in, mixed_after_the_first
 from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
 from models.search.sampling import Draws, sample
 from models.sequence_model import SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from models.special_ids import BEGIN_ID, END_ID, NO_WORDS, PAD_ID, UNKNOWN_ID
 from models.window import WindowStack
 
-# Marks that no text holds. The full softmax learns as much; a sampled loss may not.
-_NO_WORDS = (PAD_ID, BEGIN_ID)
 # An unknown word stands in texts, but cannot be written.
-_NEVER_WRITTEN = (*_NO_WORDS, UNKNOWN_ID)
+_NEVER_WRITTEN = (*NO_WORDS, UNKNOWN_ID)
 _UNPENALISED = SearchOptions(length_penalty=0.0)
 
 # Inputs: ids, and with `carry` whether rows read on.
@@ -59,7 +57,8 @@ class LanguageModel(SequenceModel):
         variational_dropout: Of `RecurrentStack`.
 
     Raises:
-        UserError: If embeddings are tied to a projection of another width.
+        UserError: If embeddings are tied to a projection of another width, or a window is told what
+            only a recurrent stack does.
     """
 
     def __init__(
@@ -152,7 +151,8 @@ class LanguageModel(SequenceModel):
         mask, state = tf.not_equal(ids, PAD_ID), None
         if carried is not None:
             # All rows of a segment are of one length.
-            mask, state = None, carried.before(inputs[CONTINUES], training)
+            first = self.stack.first_state(tf.shape(ids)[0])
+            mask, state = None, carried.before(first, inputs[CONTINUES], training)
         embedded = self.dropout(self._embed(ids), training=training)  # [B, T, E]
         outputs, after = self.stack(embedded, mask=mask, initial_state=state, training=training)
         if carried is not None:
@@ -167,7 +167,7 @@ class LanguageModel(SequenceModel):
         sampling = self.scheduled_sampling
         assert sampling is not None
         target = inputs[TARGET]  # [B, T]
-        logits = self.projection(self.features({TARGET: target}), excluded=_NO_WORDS)  # [B, T, V]
+        logits = self.projection(self.features({TARGET: target}), excluded=NO_WORDS)  # [B, T, V]
         predicted = sampling.predict(logits, fold_in(seed, 1))  # [B, T]
         mixed = mixed_after_the_first(target, predicted, right_probability, seed)
         return {**inputs, TARGET: mixed}
@@ -183,7 +183,7 @@ class LanguageModel(SequenceModel):
             Float32 [B, T], 0 at pads; T is 1 where the texts have no column.
         """
         labels = with_a_position(labels)  # [B, T]
-        logits = self.projection(self.features({TARGET: target}), excluded=_NO_WORDS)  # [B, T, V]
+        logits = self.projection(self.features({TARGET: target}), excluded=NO_WORDS)  # [B, T, V]
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # [B, T]
         return tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses)
 
@@ -271,6 +271,7 @@ class LanguageModel(SequenceModel):
             "name": "stack",
         }
         if options["architecture"] == "window":
+            _check_window(options)
             return WindowStack(options["embedding_size"], order=options["window"], **common)
         return RecurrentStack(
             options["cell"],
@@ -284,6 +285,19 @@ class LanguageModel(SequenceModel):
 def first_id_of(stream: bool) -> int:
     """What stands before a text: the begin mark, or in a stream the end of an earlier line."""
     return END_ID if stream else BEGIN_ID
+
+
+def _check_window(options: dict[str, Any]) -> None:
+    given = {
+        "model.decoder.residual": options["residual"],
+        "model.variational_dropout": any(options["variational_dropout"].values()),
+    }
+    for key, is_given in given.items():
+        if is_given:
+            raise UserError(
+                f"{key} is for recurrent layers, and model.language_model.architecture is "
+                f"'window'; leave the key out, or set the architecture to recurrent"
+            )
 
 
 def _check_tied(options: dict[str, Any], features: int) -> None:

@@ -11,6 +11,8 @@ import keras
 import tensorflow as tf
 
 from models.addressing import HeadSizes, address, head_parameters, write
+from models.cells.cell import open_forget_gates
+from models.cells.lstm import lstm_step
 from models.errors import UserError
 
 # Memories start as one small constant (Collier & Beel 2018, section 4).
@@ -41,22 +43,12 @@ class Controller(NamedTuple):
     first_bias: Any  # an initializer
 
 
-def _lstm_step(shares: tf.Tensor, carry: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    in_, forget, candidate, out = tf.split(shares, 4, 1)  # [B, H]
-    carry = tf.sigmoid(forget) * carry + tf.sigmoid(in_) * tf.tanh(candidate)  # [B, H]
-    return tf.sigmoid(out) * tf.tanh(carry), carry
-
-
 def _dense_step(shares: tf.Tensor, carry: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.tanh(shares), carry
 
 
-def _open_forget_gates(shape: tuple[int], dtype: Any) -> tf.Tensor:
-    return tf.cast(tf.repeat([0.0, 1.0, 0.0, 0.0], shape[0] // 4), dtype)  # [4H]
-
-
 CONTROLLERS = {
-    "lstm": Controller(4, True, _lstm_step, _open_forget_gates),
+    "lstm": Controller(4, True, lstm_step, open_forget_gates),
     "dense": Controller(1, False, _dense_step, "zeros"),
 }
 

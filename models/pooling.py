@@ -7,7 +7,8 @@ import keras
 import tensorflow as tf
 
 from models.attention.hierarchical import AttentionPooling
-from models.recurrent import FinalStates, RecurrentStack
+from models.encoders import with_a_step
+from models.recurrent import RecurrentStack, last_states
 
 
 class PooledStates(NamedTuple):
@@ -191,7 +192,8 @@ class SentencePooling(keras.layers.Layer):
         Returns:
             Vectors [B, M] and the sentences' weights, float32 [B, D].
         """
-        states, final = self.stack(sentences, mask=mask, training=training)  # [B, D, M]
+        read = with_a_step(mask)  # [B, D]
+        states, final = self.stack(sentences, mask=read, training=training)  # [B, D, M]
         vectors, weights = self.pooling(states, mask, last_states(final))
         assert weights is not None
         return vectors, weights
@@ -216,12 +218,6 @@ POOLINGS: dict[str, type[Pooling]] = {
     "max": MaxPooling,
     "attention": AttentivePooling,
 }
-
-
-def last_states(final: FinalStates) -> tf.Tensor:
-    """Hidden states [B, L] of the highest layer after its last step, of all directions."""
-    directions = [final.forward] if final.backward is None else [final.forward, final.backward]
-    return tf.concat([each[-1][0] for each in directions], -1)
 
 
 def _or_zeros(vectors: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -66,7 +66,7 @@ def lstm_recurrence(
                 _product_over_steps(before, into_gates),
             )
 
-        return (hiddens, _last(hiddens, hidden), _last(memories, memory)), gradient
+        return (hiddens, last_of(hiddens, hidden), last_of(memories, memory)), gradient
 
     hiddens, *last = recurrence(inputs, hidden, memory, recurrent_kernel)
     return Sequences(hiddens, tuple(last))
@@ -109,7 +109,7 @@ def gru_recurrence(
                 tf.reduce_sum(into_inner, [0, 1]),
             )
 
-        return (hiddens, _last(hiddens, hidden)), gradient
+        return (hiddens, last_of(hiddens, hidden)), gradient
 
     hiddens, last = recurrence(inputs, hidden, recurrent_kernel, recurrent_bias)
     return Sequences(hiddens, (last,))
@@ -282,7 +282,7 @@ def _shifted(first: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     return tf.concat([first[tf.newaxis], values[:-1]], 0)
 
 
-def _last(values: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
+def last_of(values: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
     """The value [B, H] after the last step of [T, B, H]; the first state if there is none."""
     return tf.concat([first[tf.newaxis], values], 0)[-1]
 

@@ -229,6 +229,12 @@ class RecurrentStack(keras.layers.Layer):
         return outputs + below if self.residual and index else outputs
 
 
+def last_states(final: FinalStates) -> tf.Tensor:
+    """Hidden states [B, L] of the highest layer after its last step, of all directions."""
+    directions = [final.forward] if final.backward is None else [final.forward, final.backward]
+    return tf.concat([each[-1].hidden for each in directions], -1)
+
+
 def _check_merge(merge: str, bidirectional: bool) -> None:
     if merge not in MERGES:
         raise UserError(f"model.encoder.merge: got '{merge}', expected one of {', '.join(MERGES)}")

@@ -17,8 +17,6 @@ import tensorflow as tf
 
 from models.special_ids import PAD_ID
 
-Draw = Literal["sample", "likeliest"]
-
 
 def linear(since: tf.Tensor, decay_steps: float, decay_rate: float) -> tf.Tensor:
     """`1 - t / decay_steps`."""
@@ -65,7 +63,7 @@ class ScheduledSampling:
         decay_steps: int = 10_000,
         decay_rate: float = 0.5,
         minimum: float = 0.0,
-        draw: Draw = "sample",
+        draw: Literal["sample", "likeliest"] = "sample",
     ):
         self.decay = decay
         self.decay_start = decay_start

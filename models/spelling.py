@@ -10,9 +10,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.encoders import with_a_position
+from models.encoders import with_a_position, with_a_step
 from models.initializers import uniform
-from models.recurrent import RecurrentStack
+from models.recurrent import RecurrentStack, last_states
 from models.special_ids import PAD_ID
 from models.vocabulary_pieces import MARKS
 
@@ -174,10 +174,17 @@ class RecurrentSpelling(SpellingReader):
     Args:
         cell: Of `RecurrentStack`.
         cell_options: Of `RecurrentStack`.
+        variational_dropout: Of `RecurrentStack`.
         **kwargs: Of `SpellingReader`.
     """
 
-    def __init__(self, cell: str = "lstm", cell_options: dict[str, Any] | None = None, **kwargs):
+    def __init__(
+        self,
+        cell: str = "lstm",
+        cell_options: dict[str, Any] | None = None,
+        variational_dropout: dict[str, float] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.stack = RecurrentStack(
             cell,
@@ -185,6 +192,7 @@ class RecurrentSpelling(SpellingReader):
             bidirectional=True,
             initializer_range=self.initializer_range,
             cell_options=cell_options,
+            variational_dropout=variational_dropout,
             dtype=self.dtype_policy,
             name="stack",
         )
@@ -200,10 +208,12 @@ class RecurrentSpelling(SpellingReader):
         self.stack.build((None, None, self.embedding_size))
 
     def read(self, embedded: tf.Tensor, mask: tf.Tensor, training: bool) -> tf.Tensor:
-        """The states after the last byte and, read backwards, after the first, [N, F]."""
-        _, states = self.stack(embedded, mask=mask, training=training)
-        assert states.backward is not None
-        return tf.concat([states.forward[-1][0], states.backward[-1][0]], -1)  # [N, F]
+        """The states after the last byte and, read backwards, after the first, [N, F].
+
+        Zeros of a word without a byte, as words that pad a sentence are.
+        """
+        _, states = self.stack(embedded, mask=with_a_step(mask), training=training)
+        return last_states(states) * tf.cast(mask[:, :1], embedded.dtype)  # [N, F]
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal layer."""
@@ -211,6 +221,7 @@ class RecurrentSpelling(SpellingReader):
             **super().get_config(),
             "cell": self.stack.cell_name,
             "cell_options": self.stack.cell_options,
+            "variational_dropout": self.stack.variational_dropout,
         }
 
 

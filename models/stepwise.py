@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from models.errors import UserError
-from models.recurrence import Sequences
+from models.recurrence import Sequences, last_of
 
 States = Sequence[tf.Tensor]  # [B, ...] a part, the hidden state first
 
@@ -216,11 +216,6 @@ def run_steps(
     return Sequences(
         found[0], tuple(last_of(part, old) for part, old in zip(found, states, strict=True))
     )
-
-
-def last_of(values: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
-    """The value [B, H] after the last step of [T, B, H]; the first one if there is none."""
-    return tf.concat([first[tf.newaxis], values], 0)[-1]
 
 
 def over_rows(inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

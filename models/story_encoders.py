@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from models.attention.multi_head import SelfAttention
-from models.encoders import with_a_position
+from models.encoders import with_a_position, with_a_step
 from models.recurrent import FinalStates, RecurrentStack
 from models.special_ids import PAD_ID
 from models.stories import split_sentences
@@ -183,8 +183,3 @@ def summary(final: FinalStates, stack: RecurrentStack) -> tf.Tensor:
         return forward
     backward = final.backward[-1].hidden  # [B, H]
     return tf.concat([forward, backward], 1) if stack.merge == "concat" else forward + backward
-
-
-def with_a_step(mask: tf.Tensor) -> tf.Tensor:
-    """Masks, bool [B, T], with their first step real, since a recurrence needs one."""
-    return mask | tf.equal(tf.range(tf.shape(mask)[1]), 0)

@@ -5,14 +5,11 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from models.encoders import RecurrentEncoder, with_a_position
+from models.encoders import RecurrentEncoder, with_a_position, with_a_step
 from models.projection import VocabularyProjection
 from models.sequence_model import SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from models.special_ids import MARK_IDS, PAD_ID, UNKNOWN_ID
 from models.spelling import SPELLINGS, SpellingReader
-
-# A tag is never one of the marks.
-NO_TAGS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
 
 
 class Tags(NamedTuple):
@@ -85,7 +82,8 @@ class WordEncoder(RecurrentEncoder):
             spelled = self.spelling(characters, training=training)  # [B, S, F]
             embedded = tf.concat([embedded, spelled], -1)  # [B, S, E + F]
         embedded = self.dropout(embedded, training=training)
-        states, _ = self.stack(embedded, mask=mask, training=training)  # [B, S, M]
+        read = with_a_step(mask)  # [B, S]
+        states, _ = self.stack(embedded, mask=read, training=training)  # [B, S, M]
         for layer in self.self_attention:
             states, _ = layer(states, mask=mask, training=training)  # [B, S, M]
         # The layers left Keras's mask on the tensor, which Keras would hand on from here.
@@ -193,7 +191,7 @@ class TaggingModel(SequenceModel):
         Args:
             inputs: Of `features`; S may be 0.
         """
-        logits = self.projection(self.features(inputs), excluded=NO_TAGS)  # [B, S or 1, V]
+        logits = self.projection(self.features(inputs), excluded=MARK_IDS)  # [B, S or 1, V]
         logits = logits[:, : tf.shape(inputs["source"])[1]]  # [B, S, V]
         real = tf.not_equal(inputs["source"], PAD_ID)  # [B, S]
         ids = tf.argmax(logits, -1, tf.int32)  # [B, S]

@@ -17,10 +17,7 @@ from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchO
 from models.search.methods import search
 from models.search.sampling import Draws, sample
 from models.sequence_model import Reading, SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, PAD_ID
-
-# Marks that no translation holds. The full softmax learns as much; a sampled loss may not.
-_NO_WORDS = (PAD_ID, BEGIN_ID)
+from models.special_ids import BEGIN_ID, END_ID, NO_WORDS, PAD_ID
 
 
 class ForcedOutput(NamedTuple):
@@ -137,7 +134,7 @@ class TranslationModel(SequenceModel):
         memory, state = self.decoder.prepare(self.encoder(inputs["source"]))
         if self.decoder.reads_at_once:
             features = self.decoder.read(target, memory, state).features  # [B, T, H]
-            logits = self.projection(features, excluded=_NO_WORDS)  # [B, T, V]
+            logits = self.projection(features, excluded=NO_WORDS)  # [B, T, V]
             predicted = sampling.predict(logits, fold_in(seed, 1))  # [B, T]
             target = mixed_after_the_first(target, predicted, right_probability, seed)
         else:
@@ -159,7 +156,7 @@ class TranslationModel(SequenceModel):
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
         decoded = self._decode({"source": source, "target": target}, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels, self.projection(decoded.features, excluded=_NO_WORDS)
+            labels, self.projection(decoded.features, excluded=NO_WORDS)
         )  # [B, T]
         return ForcedOutput(
             tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), decoded.weights
@@ -212,7 +209,7 @@ class TranslationModel(SequenceModel):
     def _next_word(self, memory: AttentionMemory) -> NextWord:
         def step(tokens: tf.Tensor, state: DecoderState) -> tuple[tf.Tensor, DecoderState]:
             outcome = self.decoder.step(tokens, memory, state)
-            return self.projection(outcome.features, excluded=_NO_WORDS), outcome.state  # [B, K, V]
+            return self.projection(outcome.features, excluded=NO_WORDS), outcome.state  # [B, K, V]
 
         return step
 

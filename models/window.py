@@ -55,7 +55,8 @@ class WindowStack(keras.layers.Layer):
         super().__init__(**kwargs)
         if order < 2:
             raise UserError(
-                f"the order of a window is {order}; expected 2 or more, a word and one before it"
+                f"model.language_model.window: got {order}, expected 2 or more: the predicted word "
+                f"and one before it at least"
             )
         self.embedding_size = embedding_size
         self.units = units

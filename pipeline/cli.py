@@ -41,7 +41,10 @@ def options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """From raw text to a translation model that answers over gRPC and REST."""
+    """From raw text to a recurrent model that answers over gRPC and REST.
+
+    Translation, language models, classification, tagging and question answering.
+    """
 
 
 ExperimentFile = Annotated[
@@ -55,6 +58,16 @@ Overrides = Annotated[
         help="Override a key of the experiment; may stand many times.",
     ),
 ]
+Server = Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")]
+Rest = Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")]
+ExportedModel = Annotated[
+    pathlib.Path | None,
+    typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
+]
+ModelName = Annotated[
+    str, typer.Option(help="Name the model is served under, the experiment's export.model_name.")
+]
+Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")]
 _NOTHING: list[str] = []
 
 
@@ -132,7 +145,7 @@ def train(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
 
 @app.command(epilog=_example("seqloom evaluate configs/demo.yaml --set search.beam_size=8"))
 def evaluate(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
-    """Translate the test split with the best model and score it."""
+    """Answer the test split with the best model and score the answers."""
     _quiet_tensorflow()
     from pipeline.evaluate import evaluate as stage
 
@@ -187,17 +200,12 @@ def serve(
     epilog=_example("seqloom translate --server 127.0.0.1:8500 < source.txt > translations.txt")
 )
 def translate(
-    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")] = "",
-    rest: Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")] = False,
-    model: Annotated[
-        pathlib.Path | None,
-        typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
-    ] = None,
-    model_name: Annotated[
-        str, typer.Option(help="Name the model is served under.")
-    ] = "translation",
+    server: Server = "",
+    rest: Rest = False,
+    model: ExportedModel = None,
+    model_name: ModelName = "translation",
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences a request.")] = 32,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
+    timeout: Timeout = 60.0,
 ) -> None:
     """Translate standard input to standard output, a line in, a line out."""
     _refuse_two_places(server, rest, model)
@@ -207,7 +215,10 @@ def translate(
 
 
 @app.command(
-    epilog=_example('seqloom generate --server 127.0.0.1:8500 --prompt "Once" --temperature 0.8')
+    epilog=_example(
+        "seqloom generate --server 127.0.0.1:8500 --model-name lm-shakespeare "
+        '--prompt "ROMEO:" --temperature 0.8'
+    )
 )
 def generate(
     prompts: Annotated[
@@ -227,17 +238,12 @@ def generate(
         float, typer.Option(help="Joint probability of the likeliest pieces drawn from.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the draws; the same seed, the same text.")] = 1,
-    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")] = "",
-    rest: Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")] = False,
-    model: Annotated[
-        pathlib.Path | None,
-        typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
-    ] = None,
-    model_name: Annotated[
-        str, typer.Option(help="Name the model is served under.")
-    ] = "translation",
+    server: Server = "",
+    rest: Rest = False,
+    model: ExportedModel = None,
+    model_name: ModelName = "translation",
     batch_size: Annotated[int, typer.Option(min=1, help="Prompts a request.")] = 32,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
+    timeout: Timeout = 60.0,
 ) -> None:
     """Let a language model go on with texts."""
     _refuse_two_places(server, rest, model)
@@ -263,17 +269,12 @@ def predict(
     is_json: Annotated[
         bool, typer.Option("--json", help="Lines are JSON objects of all inputs.")
     ] = False,
-    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")] = "",
-    rest: Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")] = False,
-    model: Annotated[
-        pathlib.Path | None,
-        typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
-    ] = None,
-    model_name: Annotated[
-        str, typer.Option(help="Name the model is served under.")
-    ] = "translation",
+    server: Server = "",
+    rest: Rest = False,
+    model: ExportedModel = None,
+    model_name: ModelName = "translation",
     batch_size: Annotated[int, typer.Option(min=1, help="Lines a request.")] = 32,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take.")] = 60.0,
+    timeout: Timeout = 60.0,
 ) -> None:
     """Ask any signature: a line of standard input in, a JSON object of its outputs out."""
     _refuse_two_places(server, rest, model)

@@ -243,8 +243,8 @@ def _explain(detail: Any, origins: dict[Path, str], path: pathlib.Path) -> str:
         message = "expected a section of keys; give it some, or leave it out"
     if detail["type"] == "string_pattern_mismatch":
         message = "expected a letter or digit, and then also dots, dashes and underscores"
-    if detail["type"] == "value_error":
-        return f"{origin}: '{_dotted(place)}': {message}"
+    if detail["type"] == "value_error":  # Of a whole experiment it names the keys itself.
+        return f"{origin}: '{_dotted(place)}': {message}" if place else f"{origin}: {message}"
     return f"{origin}: '{_dotted(place)}' is {detail['input']!r}; {message}"
 
 

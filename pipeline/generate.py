@@ -1,6 +1,5 @@
 """`seqloom generate`: prompts to texts, by a server or by a model here."""
 
-import contextlib
 import dataclasses
 import itertools
 import pathlib
@@ -8,9 +7,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Protocol
 
-from pipeline.translate import THIS_MACHINE, local_model
+from pipeline.translate import asked_model, check_streams
 from serving.answers import Continuation
-from serving.client import Client, ServerFailure
 from serving.generation import Generation
 
 
@@ -48,28 +46,14 @@ def generate_texts(
         UserError: If there is no such server or model, or a setting cannot be right.
         SystemExit: With status 1, if the server fails.
     """
-    with contextlib.ExitStack() as stack:
-        generator: Generates
-        if model is not None:
-            generator = stack.enter_context(local_model(model))
+    check_streams(*(("output",) if prompts else ("input", "output")))
+    with asked_model(server, rest, model, model_name, batch_size, timeout) as generator:
+        if prompts:
+            texts = _texts(generator, iter(prompts), generation, batch_size)
+            _print(f"{text}\n" for text in texts)
         else:
-            target = server or THIS_MACHINE
-            protocol = "rest" if rest else "grpc"
-            generator = stack.enter_context(
-                Client(target, protocol, model_name, timeout, batch_size)
-            )
-        try:
-            if prompts:
-                _print(
-                    f"{text}\n" for text in _texts(generator, iter(prompts), generation, batch_size)
-                )
-            else:
-                lines = _lines(sys.stdin.buffer)
-                texts = _texts(generator, lines, generation, batch_size)
-                _print(" ".join(text.splitlines()) + "\n" for text in texts)
-        except ServerFailure as error:
-            print(f"seqloom: {error}", file=sys.stderr)
-            raise SystemExit(1) from None
+            texts = _texts(generator, _lines(sys.stdin.buffer), generation, batch_size)
+            _print(" ".join(text.splitlines()) + "\n" for text in texts)
 
 
 def _texts(

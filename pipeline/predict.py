@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from models.errors import UserError
-from pipeline.translate import THIS_MACHINE, local_model
-from serving.client import Client, ServerFailure
+from pipeline.translate import asked_model, check_streams
 from serving.stream import answer_stream
 
 Row = dict[str, str | bytes | int | float]
@@ -57,25 +56,11 @@ def predict_standard_input(
         UserError: If there is no such server, model or signature, or a line cannot be right.
         SystemExit: With status 1, if the server fails.
     """
-    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
-        if stream is None:
-            raise UserError(f"standard {name} is closed; give it a file or a pipe")
+    check_streams("input", "output")
     parse = parse_object if is_json else functools.partial(parse_text, input_name)
-    with contextlib.ExitStack() as stack:
-        predictor: Predicts
-        if model is not None:
-            predictor = stack.enter_context(local_model(model))
-        else:
-            protocol = "rest" if rest else "grpc"
-            predictor = stack.enter_context(
-                Client(server or THIS_MACHINE, protocol, model_name, timeout, batch_size)
-            )
+    with asked_model(server, rest, model, model_name, batch_size, timeout) as predictor:
         answer = functools.partial(answer_rows, predictor, signature)
-        try:
-            answer_stream(answer, parse, sys.stdin.buffer, sys.stdout.buffer, batch_size)
-        except ServerFailure as error:
-            print(f"seqloom: {error}", file=sys.stderr)
-            raise SystemExit(1) from None
+        answer_stream(answer, parse, sys.stdin.buffer, sys.stdout.buffer, batch_size)
 
 
 def parse_text(input_name: str, line: str, _: int) -> Row:

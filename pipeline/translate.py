@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from models.errors import UserError
 from serving import signatures
@@ -12,7 +12,7 @@ from serving.answers import Continuation
 from serving.client import Client, ServerFailure
 from serving.generation import Generation, generation_columns
 from serving.server.version_folders import latest, versions_on_disk
-from serving.translate import Translates, translate_stream
+from serving.translate import translate_stream
 
 THIS_MACHINE = "127.0.0.1"
 
@@ -39,21 +39,43 @@ def translate_standard_input(
         UserError: If there is no such server or model.
         SystemExit: With status 1, if the server fails.
     """
-    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
-        if stream is None:
+    check_streams("input", "output")
+    with asked_model(server, rest, model, model_name, batch_size, timeout) as translator:
+        translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, batch_size)
+
+
+def check_streams(*names: Literal["input", "output"]) -> None:
+    """Refuse to go on without standard streams that a command needs."""
+    streams = {"input": sys.stdin, "output": sys.stdout}
+    for name in names:
+        if streams[name] is None:
             raise UserError(f"standard {name} is closed; give it a file or a pipe")
+
+
+@contextlib.contextmanager
+def asked_model(
+    server: str,
+    rest: bool,
+    model: pathlib.Path | None,
+    model_name: str,
+    batch_size: int,
+    timeout: float,
+) -> "Iterator[Client | LocalModel]":
+    """What a command asks, closed in the end; arguments as of `translate_standard_input`.
+
+    Raises:
+        UserError: If there is no such server or model.
+        SystemExit: With status 1, if the server fails.
+    """
     protocol = "rest" if rest else "grpc"
-    with contextlib.ExitStack() as stack:
-        translator: Translates
-        if model is not None:
-            translator = stack.enter_context(local_model(model))
-        else:
-            target = server or THIS_MACHINE
-            translator = stack.enter_context(
-                Client(target, protocol, model_name, timeout, batch_size)
-            )
+    asked: Client | LocalModel = (
+        Client(server or THIS_MACHINE, protocol, model_name, timeout, batch_size)
+        if model is None
+        else LocalModel(model)
+    )
+    with contextlib.closing(asked):
         try:
-            translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, batch_size)
+            yield asked
         except ServerFailure as error:
             print(f"seqloom: {error}", file=sys.stderr)
             raise SystemExit(1) from None
@@ -99,11 +121,10 @@ class LocalModel:
         """Run any signature; arguments and answers are those of `Client.predict`."""
         import tensorflow as tf
 
-        from serving.server.status import ServingError
-
         known = self._session.signatures.get(signature)
         if known is None:
-            names = ", ".join(sorted(self._session.signatures))
+            # TensorFlow's own begin with underscores.
+            names = ", ".join(sorted(n for n in self._session.signatures if n[0] != "_"))
             raise UserError(
                 f"--model {self._version}: has no signature {signature!r}; expected one of {names}"
             )
@@ -117,10 +138,7 @@ class LocalModel:
             known.inputs[name].name: _column(column, dtypes[name].as_numpy_dtype, name)
             for name, column in inputs.items()
         }
-        try:
-            found = self._session.run(feeds, [info.name for info in known.outputs.values()])
-        except ServingError as error:
-            raise UserError(f"--model {self._version}: {error}") from None
+        found = self._run(feeds, [info.name for info in known.outputs.values()])
         columns = [_plain(each.tolist()) for each in found]
         return [dict(zip(known.outputs, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -142,7 +160,7 @@ class LocalModel:
             raise UserError(
                 f"--model {self._version}: has no signature {signature.name!r} from "
                 f"{', '.join(signature.input_names)} to {', '.join(signature.output_names)}; give "
-                f"the export of another task's model"
+                f"the export of another task's model, or ask this one by `seqloom predict`"
             )
         feeds = {}
         for field in signature.inputs:
@@ -154,7 +172,15 @@ class LocalModel:
             )
             feeds[known.inputs[field.name].name] = values
         names = [known.outputs[name].name for name in signature.output_names]
-        return dict(zip(signature.output_names, self._session.run(feeds, names), strict=True))
+        return dict(zip(signature.output_names, self._run(feeds, names), strict=True))
+
+    def _run(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> list[Any]:
+        from serving.server.status import ServingError
+
+        try:
+            return self._session.run(feeds, fetches)
+        except ServingError as error:
+            raise UserError(f"--model {self._version}: {error}") from None
 
 
 def _column(values: Sequence, dtype: Any, name: str) -> Any:
@@ -162,11 +188,18 @@ def _column(values: Sequence, dtype: Any, name: str) -> Any:
     import numpy as np
 
     takes_text = np.dtype(dtype) == np.dtype(object)
+    wanted = "strings" if takes_text else f"numbers ({np.dtype(dtype).name})"
+    problem = f"the input {name!r} takes {wanted}, and was given another value"
     if any(isinstance(value, (str, bytes)) != takes_text for value in values):
-        wanted = "strings" if takes_text else f"numbers ({np.dtype(dtype).name})"
-        raise UserError(f"the input {name!r} takes {wanted}, and was given another value")
+        raise UserError(problem)
     if not takes_text:
-        return np.array(values, dtype)
+        # NumPy would cut a fraction off.
+        if np.issubdtype(dtype, np.integer) and any(isinstance(each, float) for each in values):
+            raise UserError(problem)
+        try:
+            return np.array(values, dtype)
+        except OverflowError:
+            raise UserError(problem) from None
     return np.array(
         [v.encode("utf-8", "replace") if isinstance(v, str) else v for v in values], object
     )
@@ -177,16 +210,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-@contextlib.contextmanager
-def local_model(folder: pathlib.Path) -> Iterator[LocalModel]:
-    """An exported model, closed in the end."""
-    model = LocalModel(folder)
-    try:
-        yield model
-    finally:
-        model.close()
 
 
 def _version_folder(folder: pathlib.Path) -> pathlib.Path:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary, ragged_ids, with_begin, with_end
 from models.translation import TranslationModel
+from pipeline.like_length import in_batches
 
 
 class Translator:
@@ -47,17 +48,12 @@ class Translator:
         Returns:
             A text for each source, in order.
         """
-        order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
-        texts: list[str] = [""] * len(sources)
-        for first in range(0, len(order), self._batch_size):
-            chosen = order[first : first + self._batch_size]
-            ragged = ragged_ids([sources[i] for i in chosen])
-            found = self._translate(with_end(ragged).to_tensor()).numpy()
-            for index, text in zip(chosen, found, strict=True):
-                texts[index] = text.decode("utf-8", "replace")
-            if advance:
-                advance(len(chosen))
-        return texts
+        lengths = [len(each) for each in sources]
+        return in_batches(sources, lengths, self._batch_size, self._translate_batch, advance)
+
+    def _translate_batch(self, sources: list[Sequence[int]]) -> list[str]:
+        found = self._translate(with_end(ragged_ids(sources)).to_tensor())  # [B]
+        return [text.decode("utf-8", "replace") for text in found.numpy()]
 
     def _search(self, source: tf.Tensor) -> tf.Tensor:
         hypotheses = self._model.translate(source, self._options)

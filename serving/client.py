@@ -1,4 +1,4 @@
-"""A client for translation models behind TensorFlow Serving or the embedded server.
+"""A client for models behind TensorFlow Serving or the embedded server.
 
 Importing it takes a fraction of a second, because nothing here imports TensorFlow.
 
@@ -47,6 +47,7 @@ __all__ = [
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_TIMEOUT_SECONDS = 7 * 24 * 60 * 60  # What is far longer overflows in gRPC and sockets.
+_LEAST, _MOST = -(2**31), 2**31 - 1  # of an int32
 _NAMES = {"grpc": "gRPC", "rest": "REST"}
 
 Answer = TypeVar("Answer")
@@ -234,7 +235,7 @@ class Client:
         self, signature: Signature, columns: Mapping[str, Sequence]
     ) -> Iterator[dict[str, list]]:
         """Run a signature batch by batch."""
-        encoded = {name: _encoded(values) for name, values in columns.items()}
+        encoded = {name: _encoded(name, values) for name, values in columns.items()}
         size = len(next(iter(encoded.values())))
         for start in range(0, size, self._batch_size):
             stop = min(start + self._batch_size, size)
@@ -264,8 +265,8 @@ class Client:
         if missing:
             raise UserError(
                 f"{self._transport.address}: the model {self._model_name!r} gives no output "
-                f"{missing[0]!r} from its signature {signature.name!r}: it is not a translation "
-                "model that `seqloom export` wrote. Give another model name"
+                f"{missing[0]!r} from its signature {signature.name!r}: it is a model of another "
+                "task, or not one that `seqloom export` wrote. Give another model name"
             )
         for name in signature.output_names or answer:
             if not isinstance(answer[name], list) or len(answer[name]) != size:
@@ -298,11 +299,22 @@ class Client:
         return ServerFailure(f"{address}: {error}")
 
 
-def _encoded(texts: Sequence) -> Column:
-    if texts and not isinstance(texts[0], str):
-        return texts
+def _encoded(name: str, values: Sequence) -> Column:
+    kinds = {str if isinstance(value, str) else type(value) for value in values}
+    if len(kinds) > 1:
+        raise UserError(
+            f"the input {name!r} was given values of several types; give it strings alone, or "
+            f"numbers alone"
+        )
+    if kinds == {int} and not (_LEAST <= min(values) and max(values) <= _MOST):
+        raise UserError(
+            f"the input {name!r} was given an integer beyond {_LEAST} to {_MOST}, which is all "
+            f"that an int32 holds"
+        )
+    if kinds and kinds != {str}:
+        return values
     encoded = []
-    for number, text in enumerate(texts, start=1):
+    for number, text in enumerate(values, start=1):
         try:
             encoded.append(text.encode("utf-8"))
         except UnicodeEncodeError:

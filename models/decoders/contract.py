@@ -132,6 +132,11 @@ class Decoder(keras.layers.Layer, abc.ABC):
         return self.stack.output_size
 
     @property
+    def reads_at_once(self) -> bool:
+        """Whether known targets are read without one step waiting for the features of another."""
+        return not self._carries_attention
+
+    @property
     @abc.abstractmethod
     def stack_input_size(self) -> int:
         """Features that enter the recurrent stack at a step."""
@@ -139,7 +144,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
     @property
     @abc.abstractmethod
     def combined_size(self) -> int:
-        """Features from which the attentional state is made."""
+        """Features that a step's own are made of."""
 
     @abc.abstractmethod
     def advance(
@@ -281,11 +286,6 @@ class Decoder(keras.layers.Layer, abc.ABC):
     def _feeds_back(self) -> bool:
         """Whether a step reads the features of the step before."""
         return False
-
-    @property
-    def reads_at_once(self) -> bool:
-        """Whether known targets are read without one step waiting for the features of another."""
-        return not self._carries_attention
 
     @property
     def _carries_attention(self) -> bool:

@@ -43,7 +43,7 @@ class Observation:
         model: The model being trained, or None.
         training: Figures over the batches since the last report.
         validation: Figures over the validation split.
-        samples: Translated validation sentences, or None.
+        samples: Answered validation sentences, or None.
         gradient_flow: Norms of the recurrent layers' Jacobians.
     """
 

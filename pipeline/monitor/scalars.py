@@ -13,7 +13,7 @@ VALIDATION = "valid"
 DESCRIPTIONS = {
     "loss": "Cross-entropy in nats a target piece. In training it is the loss that is minimised.",
     "perplexity": "exp of the cross-entropy a target piece.",
-    "accuracy": "Share of target pieces that are the most probable one, given those before.",
+    "accuracy": "Share of target pieces, tags or labels that were the most probable one.",
     "learning_rate": "Learning rate of the next update.",
     "gradient_norm": "Global norm of the gradients before clipping.",
     "source_tokens_per_second": "Source pieces trained on a second, pads not counted.",

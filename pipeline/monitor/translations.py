@@ -1,4 +1,4 @@
-"""Sample translations as a table."""
+"""Sample answers, such as translations, as a table."""
 
 from pipeline.monitor.event_log import EventLog
 from pipeline.monitor.panel import Observation, Panel, ValidationSamples
@@ -10,7 +10,7 @@ _PUNCTUATION = {ord(mark): f"&#{ord(mark)};" for mark in "\\`*_{}[]()#+-.!|<>&~\
 
 
 class Translations(Panel):
-    """Source, reference and translation of every sample, side by side."""
+    """Source, reference and answer of every sample, side by side."""
 
     def show(self, observation: Observation, log: EventLog) -> None:
         """Add the table."""
@@ -27,7 +27,7 @@ def table(samples: ValidationSamples) -> str:
     Returns:
         Markdown in which the sentences stand letter for letter.
     """
-    rows = ["| | Source | Reference | Translation |", "| --- | --- | --- | --- |"]
+    rows = ["| | Source | Reference | Answer |", "| --- | --- | --- | --- |"]
     triples = zip(samples.sources, samples.references, samples.hypotheses, strict=True)
     for number, triple in enumerate(triples, start=1):
         rows.append("| " + " | ".join([str(number), *map(_cell, triple)]) + " |")

@@ -171,10 +171,10 @@ class TaggedDocumentsReader(TaggedSentencesReader):
         """The sentences, parted by `SENTENCE`, and what the id of the document begins with."""
         sentences = list(conllu.parse_sentences(lines))
         try:
-            text = f" {SENTENCE} ".join(conllu.written(each).decode() for each in sentences)
+            text = join_sentences(map(conllu.written, sentences))
         except UnicodeDecodeError:
             raise Dropped(INVALID_UTF8) from None
-        return text.encode(), conllu.genre(sentences[0].comments.get(b"newdoc id", b""))
+        return text, conllu.genre(sentences[0].comments.get(b"newdoc id", b""))
 
 
 def make_conllu_reader(corpus: CorpusFile) -> Reader:

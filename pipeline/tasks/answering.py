@@ -65,7 +65,9 @@ class AnsweringTask(Task):
     def mark(self, source: tf.RaggedTensor, target: tf.RaggedTensor) -> Marked:
         """Story and question, both ended, and the label."""
         parts = split_question(source, self._question_id)
-        return {"story": with_end(parts.story), "question": with_end(parts.question)}, target
+        # A record has one label, which fixed shapes must not pad.
+        label = tf.RaggedTensor.from_uniform_row_length(target.flat_values, 1)
+        return {"story": with_end(parts.story), "question": with_end(parts.question)}, label
 
     def judge(self, model: SequenceModel) -> "AnsweringJudge":
         """By the share of answers that are right."""

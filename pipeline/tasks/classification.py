@@ -100,9 +100,9 @@ class ClassificationJudge(Judge):
 
     def validate(self, pairs: Pairs, samples: int) -> Validation:
         """Classify the samples; the losses tell the accuracy of the whole split."""
-        if not samples:
-            return Validation({}, None)
         shown = pairs.first(samples)
+        if not shown.sources:
+            return Validation({}, None)
         found, source = self._classify(ragged_ids(shown.source_ids))
         labels = self._labels(found)
         pictures: list[_Picture] = [([], [], np.zeros([0, 0])) for _ in labels]

@@ -114,7 +114,11 @@ class TaggingTask(Task):
         own: dict[str, dict[str, Any] | None] = {
             "none": None,
             "cnn": {"window": options.character_window},
-            "rnn": {"cell": model.cell, "cell_options": model.cell_options.model_dump()},
+            "rnn": {
+                "cell": model.cell,
+                "cell_options": model.cell_options.model_dump(),
+                "variational_dropout": model.variational_dropout.model_dump(),
+            },
         }
         chosen = own[options.characters]
         return None if chosen is None else {**common, **chosen}

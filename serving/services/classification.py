@@ -4,12 +4,12 @@ import tensorflow as tf
 
 from models.classification import (
     HIERARCHICAL,
-    NO_LABELS,
     ClassificationModel,
     Classified,
     classification_source,
 )
 from models.separators import SENTENCE
+from models.special_ids import MARK_IDS
 from models.tokenizers import TextVocabulary
 from serving import signatures
 from serving.services.contract import Outputs, Service, Unattached, valid_text
@@ -70,9 +70,9 @@ class ClassificationService(Service):
     def probabilities(self, text: tf.Tensor) -> Outputs:
         """All labels, string [B, C], the likeliest first, and how likely they are."""
         found, _ = self._classified(text)
-        real = found.probabilities[:, len(NO_LABELS) :]  # [B, C]
+        real = found.probabilities[:, len(MARK_IDS) :]  # [B, C]
         scores, places = tf.math.top_k(real, real.shape[1])  # [B, C]
-        labels = self._texts(places + len(NO_LABELS))
+        labels = self._texts(places + len(MARK_IDS))
         return {signatures.LABELS: labels, signatures.SCORES: scores}
 
     def attention(self, text: tf.Tensor) -> Outputs:

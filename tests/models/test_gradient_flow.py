@@ -59,6 +59,13 @@ def test_linear_recurrence_is_the_norm_of_the_kernels_power(float64):
     np.testing.assert_allclose(flow(layer, sequence, longest=4).hidden, expected, rtol=1e-10)
 
 
+def test_what_no_number_holds_ends_no_run(float64):
+    """A flow that grows past all doubles, and one of a model that has broken."""
+    found = flow(*simple("linear", np.diag([1e4, 1e4]), 90), longest=90)
+    assert np.isfinite(found.hidden).all() and found.hidden[-1] > 1e300
+    assert np.isnan(flow(*simple("linear", np.full((2, 2), np.nan))).hidden).all()
+
+
 @pytest.mark.parametrize(
     ("activation", "function", "slope"),
     [

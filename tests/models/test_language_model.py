@@ -191,6 +191,18 @@ def test_tied_embeddings_are_the_projections_rows():
         make("lstm", tie_embeddings=True)
 
 
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [
+        ("model.decoder.residual", {"residual": True}),
+        ("model.variational_dropout", {"variational_dropout": {"inputs": 0.1}}),
+    ],
+)
+def test_a_window_refuses_what_only_a_recurrent_model_does(key, given):
+    with pytest.raises(UserError, match=f"{key} is for recurrent layers.*leave the key out"):
+        make("window", **given)
+
+
 def test_noise_words_train_the_same_model():
     model = make("tied")
     model.loss_function = NoiseContrastiveEstimation(np.arange(VOCABULARY), 5)
@@ -258,6 +270,19 @@ def test_no_gradient_goes_through_a_carried_state():
         return [tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)]
 
     close(gradients(True), gradients(False))
+
+
+def test_what_a_cell_learns_to_start_from_has_a_gradient_where_states_are_carried():
+    options = {"memory_rows": 5, "memory_features": 2}
+    model = make(cell="ntm", cell_options=options, stream=True)
+    model.carry(2)
+    words = random_ids([3] * 2, VOCABULARY).numpy()
+    ((begun, labels),) = stream_of(model, words, [3])
+    variables = [variable.value for variable in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        loss = model.loss_sums(begun, tf.constant(labels), SEED).loss
+    for gradient in tape.gradient(loss, variables):
+        assert np.any(tf.convert_to_tensor(gradient))
 
 
 def test_carried_states_are_no_weights():

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.pooling import POOLINGS, last_states
-from models.recurrent import RecurrentStack
+from models.pooling import POOLINGS
+from models.recurrent import RecurrentStack, last_states
 from tests.models.examples import close, mask_of, random_tensor, randomize
 from tests.models.reference.gradients import assert_same_loss_and_gradients
 from tests.models.reference.summaries import summarize

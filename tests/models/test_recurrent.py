@@ -14,7 +14,7 @@ FEATURES, UNITS = 3, 2
 LENGTHS = [3, 1, 4]
 POSITIONS = 5
 
-# Every other cell is held against its equations in test_cells.py.
+# Every other cell is held against its equations in cells/test_kinds.py.
 every_cell = pytest.mark.parametrize("cell", ["lstm", "gru", "peephole_projected_lstm"])
 fused = pytest.mark.parametrize("cell", ["lstm", "gru"])
 every_shape = pytest.mark.parametrize(

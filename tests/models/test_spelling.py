@@ -109,6 +109,13 @@ def test_gradients_are_those_of_the_equation(kind):
     assert_same_loss_and_gradients(lambda: tf.reduce_sum(reader(bytes_) * weights), rest, reference)
 
 
+def test_a_recurrent_reader_drops_while_training_what_it_is_told_to():
+    reader = make("rnn", variational_dropout={"inputs": 0.5, "recurrent": 0.5})
+    bytes_ = spell(ragged(WORDS), 10).to_tensor()
+    close(reader(bytes_), make("rnn")(bytes_), 0.0)
+    assert np.abs(reader(bytes_, training=True) - reader(bytes_)).max() > 1e-3
+
+
 @every_kind
 def test_half_precision_and_one_graph_for_all_sizes(kind):
     exact = make(kind)
@@ -125,7 +132,9 @@ def test_half_precision_and_one_graph_for_all_sizes(kind):
 
 @every_kind
 def test_a_layer_made_from_its_configuration_is_equal(kind):
-    options = {"window": 5} if kind == "cnn" else {"cell": "gru", "cell_options": {}}
+    options = (
+        {"window": 5} if kind == "cnn" else {"cell": "gru", "variational_dropout": {"inputs": 0.5}}
+    )
     reader = make(kind, **options)
     again = type(reader).from_config(reader.get_config())
     again.build()

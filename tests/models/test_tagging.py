@@ -3,8 +3,9 @@ import pytest
 import tensorflow as tf
 
 from models.keras_recurrent import refuse_cudnn
+from models.special_ids import MARK_IDS
 from models.spelling import spell
-from models.tagging import NO_TAGS, TaggingModel, WordEncoder
+from models.tagging import TaggingModel, WordEncoder
 from tests.models.examples import close, mask_of, random_ids, randomize
 from tests.models.reference.recurrent import run_stack
 
@@ -85,7 +86,7 @@ def test_rows_are_independent(spelling):
 def test_tags_are_no_marks_and_probabilities_are_of_the_softmax_without_them():
     model = make()
     biases = np.zeros(TAGS, np.float32)
-    biases[list(NO_TAGS)] = 50.0
+    biases[list(MARK_IDS)] = 50.0
     model.projection.bias.assign(biases)
     tags = model.tag(inputs())
     real = mask_of(LENGTHS, 3).numpy()

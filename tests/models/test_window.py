@@ -191,5 +191,5 @@ def test_a_mask_is_not_handed_on():
 
 
 def test_a_window_without_a_word_is_refused():
-    with pytest.raises(UserError, match="order of a window is 1; expected 2 or more"):
+    with pytest.raises(UserError, match=r"model\.language_model\.window: got 1, expected 2"):
         WindowStack(FEATURES, UNITS, order=1)

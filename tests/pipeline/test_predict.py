@@ -98,6 +98,18 @@ def test_a_closed_standard_stream_is_told(monkeypatch, name):
         predict_standard_input("a", "b", False, "127.0.0.1:1", False, None, "m", 1, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (b'{"a": 1}\n{"a": "x"}\n', b"the input 'a' was given values of several types"),
+        (b'{"a": 2147483648}\n', b"the input 'a' was given an integer beyond"),
+    ],
+)
+def test_columns_that_no_tensor_holds(lines, message):
+    done = seqloom("predict", "--json", "--server", "127.0.0.1:1", stdin=lines, status=2)
+    assert done.stdout == b"" and message in done.stderr
+
+
 def test_without_a_server_one_line_of_advice():
     done = seqloom("predict", "--server", "127.0.0.1:1", "--timeout", "0.5", stdin=b"a\n", status=2)
     assert done.stdout == b"" and b"no server answers there" in done.stderr

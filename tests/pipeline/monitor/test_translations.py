@@ -27,7 +27,7 @@ def one_sample(text):
 
 def test_each_sample_is_a_row(samples):
     header, first, second = rendered(table(samples))
-    assert header == ["", "Source", "Reference", "Translation"]
+    assert header == ["", "Source", "Reference", "Answer"]
     assert first == ["1", "打开 文件", "open the file", "open file"]
     assert second == ["2", "a | b", "<b>c</b>", "<em>empty</em>"]
 

@@ -3,7 +3,9 @@
 import io
 import json
 import random
+import shutil
 
+import keras
 import numpy as np
 import pytest
 import rich.console
@@ -246,3 +248,28 @@ def test_both_servers_give_the_answers_of_the_export(learned, signatures):
                 for output in {"score", "weights"} & set(wanted):
                     found = [row[output] for row in rows]
                     np.testing.assert_allclose(found, wanted[output], rtol=1e-5, atol=1e-7)
+
+
+def test_the_step_is_compiled_by_xla_over_words(learned, tmp_path):
+    """Shapes are few then, and a record still has one label."""
+    experiment, workspace, *_ = learned
+    path = workspace.root.parent / "stories.yaml"
+    changes = [
+        f"workspace={tmp_path}/run",
+        "train.jit_compile=true",
+        "model.answering.level=word",
+        "train.max_steps=2",
+        "train.log_every=1",
+        "train.samples=0",
+    ]
+    compiled = load_experiment(path, changes)
+    shutil.copytree(workspace.data, workspace_of(compiled).data)
+    trainer = Trainer(compiled, workspace_of(compiled))
+    losses = []
+
+    class Losses(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            losses.append(logs["loss"])
+
+    trainer.run([Losses()])
+    assert len(losses) == 2 and np.isfinite(losses).all()
