@@ -1,5 +1,6 @@
 """`seqloom generate`: prompts to texts, by a server or by a model here."""
 
+import codecs
 import dataclasses
 import itertools
 import pathlib
@@ -69,7 +70,9 @@ def _texts(
 
 
 def _lines(stream: BinaryIO) -> Iterator[str]:
-    for line in stream:
+    for number, line in enumerate(stream):
+        if number == 0:
+            line = line.removeprefix(codecs.BOM_UTF8)
         yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
 
 

@@ -124,7 +124,8 @@ class LocalModel:
         known = self._session.signatures.get(signature)
         if known is None:
             # TensorFlow's own begin with underscores.
-            names = ", ".join(sorted(n for n in self._session.signatures if n[0] != "_"))
+            own = (name for name in self._session.signatures if not name.startswith("_"))
+            names = ", ".join(sorted(own))
             raise UserError(
                 f"--model {self._version}: has no signature {signature!r}; expected one of {names}"
             )

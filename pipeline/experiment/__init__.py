@@ -96,24 +96,10 @@ class Experiment(Section):
             raise ValueError(
                 f"vocabulary.shared is for translation, and model.task is {task!r}; set it to false"
             )
-        if task == "answering" and self.vocabulary.algorithm == "byte":
-            raise ValueError(
-                "vocabulary.algorithm 'byte' has no piece to part stories and questions by, and "
-                "model.task is 'answering'; take another algorithm"
-            )
-        if task == "answering" and self.model.answering.level == "sentence":
-            if self.train.jit_compile:
-                raise ValueError(
-                    "XLA cannot compile model.answering.level 'sentence'; set train.jit_compile "
-                    "to false, or the level to word"
-                )
-        formats = {
-            corpus.format
-            for split in ("train", "valid", "test")
-            for corpus in getattr(self.data, split)
-        }
+        if task == "answering":
+            _fits_answering(self)
         _fits_conllu(self)
-        if "text" in formats and task != "language_model":
+        if any(corpus.format == "text" for corpus in self.data.inputs) and task != "language_model":
             raise ValueError(
                 f"data: format 'text' has no source, and model.task is {task!r}; name a file with "
                 f"both sides, or set model.task to language_model"
@@ -136,10 +122,28 @@ def _fits_scheduled_sampling(experiment: Experiment) -> None:
         )
 
 
+def _fits_answering(experiment: Experiment) -> None:
+    if experiment.vocabulary.algorithm == "byte":
+        raise ValueError(
+            "vocabulary.algorithm 'byte' has no piece to part stories and questions by, and "
+            "model.task is 'answering'; take another algorithm"
+        )
+    if experiment.model.answering.level == "sentence" and experiment.train.jit_compile:
+        raise ValueError(
+            "XLA cannot compile model.answering.level 'sentence'; set train.jit_compile to "
+            "false, or the level to word"
+        )
+    for corpus in experiment.data.inputs:
+        if corpus.format == "documents" and corpus.question_key is None:
+            raise ValueError(
+                "data: format 'documents' without the key question_key has no questions, and "
+                "model.task is 'answering'; set question_key"
+            )
+
+
 def _fits_conllu(experiment: Experiment) -> None:
     task = experiment.model.task
-    inputs = [*experiment.data.train, *experiment.data.valid, *experiment.data.test]
-    for corpus in inputs:
+    for corpus in experiment.data.inputs:
         if corpus.format != "conllu":
             continue
         if task == "tagging" and corpus.label is not None:

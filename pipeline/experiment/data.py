@@ -13,6 +13,19 @@ from pipeline.experiment.section import (
     VocabularySize,
 )
 
+# Formats that keys of an input belong to; in all others they have to stay as they are.
+_FORMATS_OF_KEYS = {
+    "source_column": ("tsv",),
+    "target_column": ("tsv",),
+    "source_key": ("jsonl", "documents"),
+    "target_key": ("jsonl", "documents"),
+    "question_key": ("documents",),
+    "context_turns": ("dialogue",),
+    "column": ("conllu",),
+    "unit": ("conllu",),
+    "label": ("conllu",),
+}
+
 
 class CorpusFile(Section):
     """One input of a split.
@@ -58,6 +71,13 @@ class CorpusFile(Section):
                 raise ValueError(f"format {self.format!r} needs the key {name!r}")
             if name not in wanted and given:
                 raise ValueError(f"format {self.format!r} does not take the key {name!r}")
+        for name, formats in _FORMATS_OF_KEYS.items():
+            default = type(self).model_fields[name].default
+            if self.format not in formats and getattr(self, name) != default:
+                raise ValueError(
+                    f"format {self.format!r} does not take the key {name!r}, which is of "
+                    f"{' and '.join(formats)}; remove it, or change the format"
+                )
         if self.format == "conllu" and self.unit == "document" and self.label is None:
             raise ValueError("unit 'document' has no tags; set label to genre, or unit to sentence")
         return self
@@ -108,6 +128,11 @@ class DataSection(Section):
     shards: ShardCount = Field(8, description="Record files of the training split.")
     evaluation_shards: ShardCount = Field(1, description="Record files of valid and of test.")
     compression: Literal["none", "gzip"] = Field("none", description="Of the record files.")
+
+    @property
+    def inputs(self) -> list[CorpusFile]:
+        """The inputs of all splits."""
+        return [*self.train, *self.valid, *self.test]
 
     @pydantic.model_validator(mode="after")
     def _one_origin_for_each_split(self):

@@ -45,10 +45,9 @@ def _translation(experiment: Experiment) -> dict[str, Side]:
 
 def _separators(experiment: Experiment) -> tuple[str, ...]:
     """What the readers of an experiment put between the parts of a source."""
-    data = experiment.data
     found = {
         separator
-        for corpus in (*data.train, *data.valid, *data.test)
+        for corpus in experiment.data.inputs
         for separator in make_reader(corpus).separators
     }
     return tuple(each for each in (SENTENCE, QUESTION) if each in found)

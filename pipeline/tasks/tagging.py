@@ -1,6 +1,7 @@
 """Tagging: a tag for each word of a sentence."""
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -149,7 +150,8 @@ class TaggingJudge(Judge):
             tags = self._tag_all(pairs, advance)
         references = [each.split() for each in pairs.targets]
         known = [id != UNKNOWN_ID for ids in pairs.source_ids for id in ids]
-        scores = score_labels(sum(references, []), sum(tags, []))
+        chain = itertools.chain.from_iterable
+        scores = score_labels(list(chain(references)), list(chain(tags)))
         right = [
             found == expected
             for one, other in zip(tags, references, strict=True)

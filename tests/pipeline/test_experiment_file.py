@@ -168,6 +168,10 @@ def test_byte_order_mark_and_crlf(small):
 
 def test_corpus_needs_the_paths_of_its_format(small):
     assert "needs the key 'source'" in complaint(small, "data.train.0={format: parallel}")
+    message = complaint(small, "data.train.0={format: jsonl, path: a, question_key: q}")
+    assert "format 'jsonl' does not take the key 'question_key', which is of documents" in message
+    message = complaint(small, "data.train.0={format: documents, path: a}", "model.task=answering")
+    assert "set question_key" in message
     message = complaint(small, "data.train.0={format: tsv, path: a, source: b}")
     assert "does not take the key 'source'" in message
 
