@@ -23,7 +23,10 @@ demo: $(INSTALLED)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash demo.sh
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	# In parts, because a process that has run all of them holds gigabytes of graphs.
+	$(BIN)/python -m pytest tests/models
+	$(BIN)/python -m pytest tests/pipeline
+	$(BIN)/python -m pytest tests --ignore=tests/models --ignore=tests/pipeline
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

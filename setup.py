@@ -58,7 +58,6 @@ setuptools.setup(
         "dev": [
             "pytest==9.2.0",
             "pytest-timeout==2.4.0",
-            "pytest-xdist==3.8.0",
             "ruff==0.17.6",
             "mypy==2.4.1",
         ],
