@@ -112,6 +112,7 @@ def _commonest(sentences: list[bytes], side: Side) -> list[str]:
 def _train_sentencepiece(sentences: list[bytes], options: VocabularySection, side: Side) -> bytes:
     model = io.BytesIO()
     try:
+        _check_text(sentences, options)
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_writer=model,
@@ -124,6 +125,13 @@ def _train_sentencepiece(sentences: list[bytes], options: VocabularySection, sid
             f"{len(sentences)} {side.vocabulary} sentences: {_explanation(error)}"
         ) from None
     return model.getvalue()
+
+
+def _check_text(sentences: list[bytes], options: VocabularySection) -> None:
+    """Raise what SentencePiece ends the process for: that normalising leaves no text."""
+    normalizer = sentencepiece.SentencePieceNormalizer(rule_name=options.normalization)
+    if not any(normalizer.normalize(sentence.decode()).strip() for sentence in sentences):
+        raise RuntimeError("normalising leaves no text")
 
 
 def _trainer_options(options: VocabularySection, side: Side) -> dict:
