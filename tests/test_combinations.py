@@ -1,5 +1,6 @@
 """Every cell in every direction in every task: it learns, or says why it cannot."""
 
+import keras
 import numpy as np
 import pydantic
 import pytest
@@ -40,6 +41,7 @@ def make_experiment(task, model, format="tsv"):
             "model": {
                 "task": task,
                 "embedding_size": 4,
+                "dropout": 0.0,
                 "decoder": {"units": 6, "bridge": "zero"},
                 **model,
             },
@@ -73,12 +75,12 @@ def batch_of(task, name):
 
 
 def learn(experiment):
-    """Losses before and after a step of Adam on one batch."""
+    """Losses before and after a short step down the gradient of one batch."""
+    keras.utils.set_random_seed(7)
     name = experiment.model.task
     task = make_task(experiment)
     model = task.build_model()
     inputs, labels = batch_of(task, name)
-    optimizer = tf.keras.optimizers.Adam(0.05)
     losses = []
     for step in range(2):
         with tf.GradientTape() as tape:
@@ -87,7 +89,9 @@ def learn(experiment):
         pairs = zip(gradients, model.trainable_variables, strict=True)
         kept = [(tf.convert_to_tensor(g), v) for g, v in pairs if g is not None]
         assert kept and all(np.isfinite(g.numpy()).all() for g, _ in kept)
-        optimizer.apply_gradients(kept)
+        length = tf.linalg.global_norm([g for g, _ in kept])
+        for gradient, variable in kept:
+            variable.assign_sub(0.01 * gradient / length)
         losses.append(float(sums.loss))
     assert float(sums.tokens) == np.count_nonzero(labels.numpy() != PAD_ID)
     return losses
