@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from models.attention.multi_head import SelfAttention
+from models.attention.multi_head import self_attention_layers
 from models.embedding import Embedding
 from models.initializers import uniform
 from models.recurrent import FinalStates, RecurrentStack
@@ -83,17 +83,13 @@ class RecurrentEncoder(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="stack",
         )
-        self.self_attention = [
-            SelfAttention(
-                self.stack.output_size,
-                self.self_attention_options["heads"],
-                dropout=dropout,
-                initializer_range=initializer_range,
-                dtype=self.dtype_policy,
-                name=f"self_attention_{index}",
-            )
-            for index in range(self.self_attention_options["layers"])
-        ]
+        self.self_attention = self_attention_layers(
+            **self.self_attention_options,
+            size=self.stack.output_size,
+            dropout=dropout,
+            initializer_range=initializer_range,
+            dtype=self.dtype_policy,
+        )
 
     @property
     def memory_size(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from models.attention.multi_head import SelfAttention
+from models.attention.multi_head import self_attention_layers
 from models.encoders import with_a_position, with_a_step
 from models.recurrent import FinalStates, RecurrentStack
 from models.special_ids import PAD_ID
@@ -42,17 +42,13 @@ class StoryEncoder(keras.layers.Layer, abc.ABC):
         self.stack_options = dict(stack)
         self.self_attention_options = {"layers": 0, "heads": 8, **(self_attention or {})}
         self.stack = self._make_stack("stack")
-        self.self_attention = [
-            SelfAttention(
-                self.stack.output_size,
-                self.self_attention_options["heads"],
-                dropout=self.stack.dropout_rate,
-                initializer_range=self.stack.initializer_range,
-                dtype=self.dtype_policy,
-                name=f"self_attention_{index}",
-            )
-            for index in range(self.self_attention_options["layers"])
-        ]
+        self.self_attention = self_attention_layers(
+            **self.self_attention_options,
+            size=self.stack.output_size,
+            dropout=self.stack.dropout_rate,
+            initializer_range=self.stack.initializer_range,
+            dtype=self.dtype_policy,
+        )
 
     @property
     def memory_size(self) -> int:

@@ -184,6 +184,21 @@ class SelfAttention(keras.layers.Layer):
         }
 
 
+def self_attention_layers(layers: int, heads: int, size: int, **kwargs: Any) -> list[SelfAttention]:
+    """Layers of self-attention upon each other, over positions of `size` features.
+
+    Args:
+        layers: How many; none at 0.
+        heads: Of each.
+        size: Features of a position.
+        **kwargs: Of `SelfAttention`.
+    """
+    return [
+        SelfAttention(size, heads, **kwargs, name=f"self_attention_{index}")
+        for index in range(layers)
+    ]
+
+
 def check_heads(heads: int, width: int, key: str, of: str) -> None:
     """Refuse heads that do not divide a width evenly, by the name of their key."""
     if width % heads:

@@ -29,11 +29,6 @@ def starts_document(line: bytes) -> bool:
     return line.startswith(b"#") and _comment(line)[0].split()[:1] == [_NEW_DOCUMENT]
 
 
-def starts_sentence(before: bytes, line: bytes) -> bool:
-    """Whether a line comes after a blank one and is not blank itself."""
-    return not before.strip() and bool(line.strip())
-
-
 def is_record(lines: Sequence[bytes]) -> bool:
     """Whether lines hold anything but comments and blanks."""
     return any(line.strip() and not line.startswith(b"#") for line in lines)

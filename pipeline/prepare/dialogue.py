@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from models.separators import SENTENCE
-from pipeline.prepare.reading import Block, GroupReader
+from pipeline.prepare.reading import Block, GroupReader, starts_after_blank
 from pipeline.prepare.sentences import join_sentences, without_separators
 
 
@@ -16,10 +16,7 @@ class DialogueReader(GroupReader):
         """Between turns."""
         return (SENTENCE,)
 
-    @staticmethod
-    def starts(before: bytes, line: bytes) -> bool:
-        """Whether a line comes after a blank one and is not blank itself."""
-        return not before.strip() and bool(line.strip())
+    starts = staticmethod(starts_after_blank)
 
     def rows(self, block: Block) -> Iterator[tuple[int, Any]]:
         """Every turn but a conversation's first, with some before it."""

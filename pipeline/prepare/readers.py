@@ -8,7 +8,7 @@ from pipeline.experiment import CorpusFile
 from pipeline.prepare import conllu
 from pipeline.prepare.babi import BabiReader
 from pipeline.prepare.dialogue import DialogueReader
-from pipeline.prepare.reading import Block, GroupReader, Reader
+from pipeline.prepare.reading import Block, GroupReader, Reader, starts_after_blank
 from pipeline.prepare.reasons import (
     BROKEN_JSON,
     EMPTY,
@@ -141,7 +141,7 @@ class TextReader(Reader):
 class TaggedSentencesReader(GroupReader):
     """CoNLL-U, a sentence a record: its words and a column of tags, or its text and its genre."""
 
-    starts = staticmethod(conllu.starts_sentence)
+    starts = staticmethod(starts_after_blank)
 
     def groups(self, block: Block) -> Iterator[tuple[int, list[bytes]]]:
         """The records of a block; comments and blank lines alone are none."""

@@ -106,6 +106,11 @@ class Reader(abc.ABC):
         return enumerate(zip(*columns, strict=True), block.first_line)
 
 
+def starts_after_blank(before: bytes, line: bytes) -> bool:
+    """Whether a line comes after a blank one and is not blank itself."""
+    return not before.strip() and bool(line.strip())
+
+
 class GroupReader(Reader):
     """Contract of a format whose records take many lines of one file.
 
