@@ -1,0 +1,1 @@
+"""Networks that turn a picture into a grid of features."""

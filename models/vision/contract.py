@@ -1,0 +1,73 @@
+"""The contract of the networks that read pictures."""
+
+import abc
+import pathlib
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.errors import UserError
+
+
+class Backbone(keras.layers.Layer, abc.ABC):
+    """Contract of the family: pixels give a grid of features.
+
+    `call` takes pixels float32 [B, H, W, 3] in 0..255, red first, H and W as `picture_size`
+    tells, scales them as the network was trained on them, and gives features [B, h, w, F] in
+    compute dtype. A backbone that is not trainable normalises by what it has seen before, also
+    in training.
+
+    Args:
+        weights: `imagenet`, the path of a Keras weights file, or None for first weights.
+    """
+
+    picture_size: int
+    feature_size: int
+
+    def __init__(self, weights: str | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.weights_name = weights
+
+    @abc.abstractmethod
+    def build(self, *_: Any) -> None:
+        """Create the variables and give them the weights.
+
+        Raises:
+            UserError: If the weights are not to be had or belong to another network.
+        """
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer but for its weights, which it does not load again."""
+        return {**super().get_config(), "weights": None}
+
+
+def crop_square(pixels: tf.Tensor, size: int) -> tf.Tensor:
+    """The middle of a picture, as large a square as it holds, scaled.
+
+    Args:
+        pixels: [H, W, 3], of at least one pixel.
+        size: Side of the outcome.
+
+    Returns:
+        Float32 [size, size, 3].
+    """
+    shape = tf.shape(pixels)
+    side = tf.minimum(shape[0], shape[1])
+    top, left = (shape[0] - side) // 2, (shape[1] - side) // 2
+    square = pixels[top : top + side, left : left + side]  # [S, S, 3]
+    scaled = tf.image.resize(square, [size, size], antialias=True)
+    return tf.ensure_shape(scaled, [size, size, 3])
+
+
+def require_file(path: str) -> pathlib.Path:
+    """The path of a weights file.
+
+    Raises:
+        UserError: If there is no such file.
+    """
+    if not pathlib.Path(path).is_file():
+        raise UserError(
+            f"{path}: no such weights file; name one of Keras (.weights.h5), 'imagenet', or null"
+        )
+    return pathlib.Path(path)
