@@ -13,6 +13,7 @@ from models.encoders import RecurrentEncoder, with_a_position
 from models.errors import UserError
 from models.projection import VocabularyProjection
 from models.scheduled_sampling import fold_in, mixed_after_the_first, mixed_step_by_step
+from models.search.coverage import Covered, uncovered
 from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
 from models.search.methods import search
 from models.search.sampling import Draws, sample
@@ -167,7 +168,7 @@ class TranslationModel(SequenceModel):
 
         Args:
             source: Int32 [B, S], each row ending in the end mark.
-            options: Method, beam, limits and number of translations.
+            options: Method, beam, penalties, limits and number of translations.
 
         Returns:
             The best `options.nbest` translations of each row, best first.
@@ -183,7 +184,7 @@ class TranslationModel(SequenceModel):
 
         Args:
             source: Int32 [B, S], each row ending in the end mark.
-            options: Limits and length penalty.
+            options: Limits, repeats and penalties.
             draws: How each row draws.
 
         Returns:
@@ -198,18 +199,30 @@ class TranslationModel(SequenceModel):
 
     def _begun(
         self, source: tf.Tensor, options: SearchOptions
-    ) -> tuple[NextWord, DecoderState, SearchLimits]:
+    ) -> tuple[NextWord, DecoderState | Covered, SearchLimits]:
         """What a search starts from: the decoder's step, its first state, and the limits."""
         encoded = self.encoder(source)
         memory, state = self.decoder.prepare(encoded)
         lengths = tf.reduce_sum(tf.cast(encoded.mask, tf.int32), -1) - 1  # [B], end mark aside
         limits = SearchLimits.from_source(lengths, options)
+        if options.coverage_penalty:
+            return self._covering_next_word(memory), uncovered(state, encoded.mask), limits
         return self._next_word(memory), state, limits
 
     def _next_word(self, memory: AttentionMemory) -> NextWord:
         def step(tokens: tf.Tensor, state: DecoderState) -> tuple[tf.Tensor, DecoderState]:
             outcome = self.decoder.step(tokens, memory, state)
             return self.projection(outcome.features, excluded=NO_WORDS), outcome.state  # [B, K, V]
+
+        return step
+
+    def _covering_next_word(self, memory: AttentionMemory) -> NextWord:
+        """`_next_word`, which also sums up the attention."""
+
+        def step(tokens: tf.Tensor, before: Covered) -> tuple[tf.Tensor, Covered]:
+            outcome = self.decoder.step(tokens, memory, before.state)
+            after = Covered(outcome.state, before.coverage + outcome.weights)  # [B, K, S]
+            return self.projection(outcome.features, excluded=NO_WORDS), after  # [B, K, V]
 
         return step
 

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from models.search.allowed import allowed_logits
+from models.search.coverage import coverage_score
 from models.search.hypotheses import (
     Hypotheses,
     NextWord,
@@ -57,7 +59,7 @@ def beam_search(
         next_word: One decoder step.
         state: First state, with one hypothesis a sentence.
         limits: Bounds per sentence.
-        options: Width, length penalty and number of results.
+        options: Width, penalties, repeats and number of results.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
 
@@ -70,7 +72,7 @@ def beam_search(
         before = _Beam(*fields)
         tokens = _last_tokens(before, begin_id)  # [B, K]
         logits, after = next_word(tokens, before.state)  # [B, K, V]
-        candidates = _continue(before, logits, limits, end_id)
+        candidates = _continue(before, logits, limits, options, end_id)
         return _settle(before, candidates, after, limits, options)
 
     end = tf.while_loop(
@@ -110,12 +112,17 @@ def _last_tokens(beam: _Beam, begin_id: int) -> tf.Tensor:
     return tf.where(tf.equal(beam.time, 0), tf.fill(tf.shape(last), begin_id), last)
 
 
-def _continue(beam: _Beam, logits: tf.Tensor, limits: SearchLimits, end_id: int) -> _Candidates:
+def _continue(
+    beam: _Beam, logits: tf.Tensor, limits: SearchLimits, options: SearchOptions, end_id: int
+) -> _Candidates:
     """The K best continuations; of these, only as many count as the beam has places left."""
     width = beam.alive_scores.shape[1]
     # Each hypothesis can fill the beam alone, but no more than that: its K best words do.
-    best, words = tf.math.top_k(logits, min(width, logits.shape[-1]))  # [B, K, K]
-    highest = best[:, :, :1]  # [B, K, 1]
+    allowed = allowed_logits(logits, beam.alive_ids, beam.time, limits, options, end_id)
+    best, words = tf.math.top_k(allowed, min(width, logits.shape[-1]))  # [B, K, K]
+    # A pass over all words is spared where the best is the highest.
+    free = allowed is logits
+    highest = best[:, :, :1] if free else tf.reduce_max(logits, -1, keepdims=True)  # [B, K, 1]
     sums = tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True)  # [B, K, 1]
     normalizers = highest + tf.math.log(sums)  # [B, K, 1]
     ending = tf.fill(tf.shape(words), end_id)  # [B, K, K]
@@ -146,7 +153,7 @@ def _settle(
     ids = tf.gather(beam.alive_ids, candidates.parents, batch_dims=1)  # [B, K, L]
     here = tf.equal(tf.range(tf.shape(ids)[2]), beam.time)  # [L]
     ids = tf.where(here, candidates.tokens[:, :, tf.newaxis], ids)
-    beam = _finish(beam, candidates, ids, options)
+    beam = _finish(beam, candidates, ids, state, options)
     alive = tf.where(candidates.ends, _IMPOSSIBLE, candidates.scores)  # [B, K]
     decided = _decided(beam, alive, limits, options)  # [B]
     return beam._replace(
@@ -159,8 +166,10 @@ def _settle(
     )
 
 
-def _finish(beam: _Beam, candidates: _Candidates, ids: tf.Tensor, options: SearchOptions) -> _Beam:
-    """Move what ended into the next free places."""
+def _finish(
+    beam: _Beam, candidates: _Candidates, ids: tf.Tensor, state: Any, options: SearchOptions
+) -> _Beam:
+    """Move what ended into the next free places; `state` is of the hypotheses before it."""
     width = beam.alive_scores.shape[1]
     ends = tf.cast(candidates.ends, tf.int32)  # [B, K]
     places = beam.finished[:, tf.newaxis] + tf.cumsum(ends, 1, exclusive=True)  # [B, K]
@@ -177,6 +186,8 @@ def _finish(beam: _Beam, candidates: _Candidates, ids: tf.Tensor, options: Searc
         return tf.where(where, chosen, old)
 
     scores = candidates.scores / length_penalty(length, options.length_penalty)  # [B, K]
+    if options.coverage_penalty:
+        scores += tf.gather(coverage_score(state, options), candidates.parents, batch_dims=1)
     return beam._replace(
         finished_ids=moved(ids, beam.finished_ids),
         finished_lengths=tf.where(taken, length, beam.finished_lengths),
@@ -192,7 +203,8 @@ def _decided(
     """Sentences, bool [B], whose `nbest` no hypothesis alive can change.
 
     Log probabilities only fall and the penalty only grows with length, so the most that a
-    hypothesis can reach is its log probability now over the penalty of the longest one.
+    hypothesis can reach is its log probability now over the penalty of the longest one. What
+    coverage takes from that is never less than nothing.
     """
     longest = length_penalty(limits.max_words + 1, options.length_penalty)  # [B]
     reachable = tf.reduce_max(alive, 1) / longest  # [B]

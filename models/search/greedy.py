@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from models.search.allowed import allowed_logits
+from models.search.coverage import coverage_score
 from models.search.hypotheses import (
     Hypotheses,
     NextWord,
@@ -20,6 +22,7 @@ class _Greedy(NamedTuple):
     ids: tf.Tensor  # [B, L], int32
     lengths: tf.Tensor  # [B], int32: 0 until a sentence has ended
     log_probabilities: tf.Tensor  # [B], float32
+    coverage_scores: tf.Tensor  # [B], float32: when a sentence ended
     state: Any  # the decoder's, [B, 1, ...]
 
 
@@ -37,7 +40,7 @@ def greedy_search(
         next_word: One decoder step.
         state: First state, with one hypothesis a sentence.
         limits: Bounds per sentence.
-        options: Length penalty of the score.
+        options: Penalties of the score, and repeats.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
 
@@ -51,6 +54,7 @@ def greedy_search(
         tf.zeros([rows, positions], tf.int32),
         tf.zeros([rows], tf.int32),
         tf.zeros([rows], tf.float32),
+        tf.zeros([rows], tf.float32),
         state,
     )
 
@@ -59,7 +63,7 @@ def greedy_search(
         last = before.ids[:, tf.maximum(before.time - 1, 0)]  # [B]
         last = tf.where(tf.equal(before.time, 0), begin_id, last)
         logits, after = next_word(last[:, tf.newaxis], before.state)  # [B, 1, V]
-        return _choose(before, logits[:, 0, :], after, limits, end_id)
+        return _choose(before, logits, after, limits, options, end_id)
 
     end = _Greedy(
         *tf.while_loop(
@@ -69,6 +73,7 @@ def greedy_search(
         )
     )
     scores = end.log_probabilities / length_penalty(end.lengths, options.length_penalty)  # [B]
+    scores += end.coverage_scores
     return Hypotheses(
         end.ids[:, tf.newaxis, :],
         end.lengths[:, tf.newaxis],
@@ -78,10 +83,18 @@ def greedy_search(
 
 
 def _choose(
-    before: _Greedy, logits: tf.Tensor, state: Any, limits: SearchLimits, end_id: int
+    before: _Greedy,
+    logits: tf.Tensor,
+    state: Any,
+    limits: SearchLimits,
+    options: SearchOptions,
+    end_id: int,
 ) -> _Greedy:
-    """The search after each unfinished sentence has taken its word from logits [B, V]."""
-    words = tf.argmax(logits, -1, output_type=tf.int32)  # [B]
+    """The search after each unfinished sentence has taken its word from logits [B, 1, V]."""
+    ids = before.ids[:, tf.newaxis, :]  # [B, 1, L]
+    allowed = allowed_logits(logits, ids, before.time, limits, options, end_id)  # [B, 1, V]
+    words = tf.argmax(allowed[:, 0, :], -1, output_type=tf.int32)  # [B]
+    logits = logits[:, 0, :]  # [B, V]
     words = tf.where(before.time >= limits.max_words, end_id, words)
     chosen = tf.gather(logits, words, batch_dims=1)  # [B]
     gained = chosen - tf.reduce_logsumexp(logits, -1)  # [B]
@@ -89,10 +102,12 @@ def _choose(
     here = tf.equal(tf.range(tf.shape(before.ids)[1]), before.time)[tf.newaxis, :]  # [1, L]
     ids = tf.where(here & open_[:, tf.newaxis], words[:, tf.newaxis], before.ids)  # [B, L]
     ended = open_ & tf.equal(words, end_id)  # [B]
+    scores = before.coverage_scores[:, tf.newaxis]  # [B, 1]
     return _Greedy(
         before.time + 1,
         ids,
         tf.where(ended, before.time + 1, before.lengths),
         before.log_probabilities + tf.where(open_, gained, 0.0),
+        tf.where(ended[:, tf.newaxis], coverage_score(state, options), scores)[:, 0],
         state,
     )

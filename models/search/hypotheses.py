@@ -20,6 +20,10 @@ class SearchOptions:
         beam_size: Hypotheses K kept of a sentence; greedy keeps one.
         length_penalty: Power a of `((5 + length) / 6) ** a`, which divides log probabilities
             (Wu et al. 2016, section 7). Lengths count the end mark.
+        coverage_penalty: Weight b of what a score loses by source positions that had little
+            attention (same section); states are then `models.search.coverage.Covered`.
+        no_repeat_ngram_size: Words of n-grams that a hypothesis holds once at most; 0 for any.
+        min_length: Words at least, end mark aside, as far as the maximum allows.
         nbest: Hypotheses returned; at most `beam_size`.
         max_length_factor: With `max_length_extra`, words at most: factor times source words
             plus extra, end mark aside.
@@ -33,6 +37,9 @@ class SearchOptions:
     kind: str = "beam"
     beam_size: int = 5
     length_penalty: float = 1.0
+    coverage_penalty: float = 0.0
+    no_repeat_ngram_size: int = 0
+    min_length: int = 0
     nbest: int = 1
     max_length_factor: float = 2.0
     max_length_extra: int = 10
@@ -51,14 +58,17 @@ class SearchLimits(NamedTuple):
     """Bounds of a search, per sentence, so that no sentence depends on its batch."""
 
     max_words: tf.Tensor  # [B], int32: words at most, end mark aside
-    min_words: tf.Tensor | None = None  # [B], int32: words at least (sampling); 0 if None
+    min_words: tf.Tensor | None = None  # [B], int32: words at least; 0 if None
 
     @classmethod
     def from_source(cls, lengths: tf.Tensor, options: SearchOptions) -> "SearchLimits":
         """Limits from source lengths, int32 [B], end mark aside; nothing translates to nothing."""
         factor = tf.cast(tf.cast(lengths, tf.float32) * options.max_length_factor, tf.int32)
         words = factor + options.max_length_extra  # [B]
-        return cls(tf.where(lengths > 0, words, tf.zeros_like(words)))
+        most = tf.where(lengths > 0, words, tf.zeros_like(words))  # [B]
+        if not options.min_length:
+            return cls(most)
+        return cls(most, tf.fill(tf.shape(most), options.min_length))
 
 
 class Hypotheses(NamedTuple):
@@ -69,7 +79,7 @@ class Hypotheses(NamedTuple):
 
     ids: tf.Tensor  # [B, N, L], int32: words, end mark included, padded with 0
     lengths: tf.Tensor  # [B, N], int32: words, end mark included
-    scores: tf.Tensor  # [B, N], float32: log probability over length penalty
+    scores: tf.Tensor  # [B, N], float32: log probability over length penalty, and coverage
     log_probabilities: tf.Tensor  # [B, N], float32: sum over words and end mark
 
 

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from models.search.allowed import allowed_logits
+from models.search.coverage import coverage_score
 from models.search.hypotheses import (
     Hypotheses,
     NextWord,
@@ -42,6 +44,7 @@ class _Sampling(NamedTuple):
     ids: tf.Tensor  # [B, L], int32
     lengths: tf.Tensor  # [B], int32: words so far
     log_probabilities: tf.Tensor  # [B], float32
+    coverage_scores: tf.Tensor  # [B], float32: up to the last word
     open: tf.Tensor  # [B], bool: whether the row goes on
     state: Any  # the decoder's, [B, 1, ...]
 
@@ -60,7 +63,8 @@ def sampling_search(
         next_word: One decoder step.
         state: First state, with one hypothesis a sentence.
         limits: Bounds per sentence.
-        options: Temperature, truncation and seed, the same for all; length penalty of the score.
+        options: Temperature, truncation and seed, the same for all; repeats; penalties of the
+            score.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
 
@@ -92,7 +96,7 @@ def sample(
         state: First state, with one hypothesis a row.
         limits: Bounds per row.
         draws: How each row draws.
-        options: Length penalty of the score.
+        options: Repeats, and penalties of the score.
         begin_id: Word that starts a row; one for all, or int32 [B].
         end_id: Word that ends a row; if None, only the limit does.
         closes: Whether a row takes the end mark at its limit; else it stops without one.
@@ -109,6 +113,7 @@ def sample(
         tf.zeros([rows, positions], tf.int32),
         tf.zeros([rows], tf.int32),
         tf.zeros([rows], tf.float32),
+        tf.zeros([rows], tf.float32),
         tf.fill([rows], True) if closes else limits.max_words > 0,
         state,
     )
@@ -118,18 +123,25 @@ def sample(
         last = before.ids[:, tf.maximum(before.time - 1, 0)]  # [B]
         last = tf.where(tf.equal(before.time, 0), begin_id, last)
         logits, after = next_word(last[:, tf.newaxis], before.state)  # [B, 1, V]
-        logits = logits[:, 0, :]  # [B, V]
-        words = draw_words(
-            _allowed(logits, before, limits, end_id), draws, uniforms[:, before.time]
-        )
+        ids = before.ids[:, tf.newaxis, :]  # [B, 1, L]
+        allowed = allowed_logits(logits, ids, before.time, limits, options, end_id)  # [B, 1, V]
+        words = draw_words(allowed[:, 0, :], draws, uniforms[:, before.time])  # [B]
         if closes:
             words = tf.where(before.time >= limits.max_words, end_id, words)
-        return _extended(before, words, logits, after, limits, end_id, closes)
+        before = before._replace(
+            coverage_scores=tf.where(
+                before.open[:, tf.newaxis],
+                coverage_score(after, options),
+                before.coverage_scores[:, tf.newaxis],
+            )[:, 0]
+        )
+        return _extended(before, words, logits[:, 0, :], after, limits, end_id, closes)
 
     end = _Sampling(
         *tf.while_loop(lambda *fields: tf.reduce_any(_Sampling(*fields).open), advance, list(first))
     )
     scores = end.log_probabilities / length_penalty(end.lengths, options.length_penalty)  # [B]
+    scores += end.coverage_scores
     return Hypotheses(
         end.ids[:, tf.newaxis, :],
         end.lengths[:, tf.newaxis],
@@ -181,17 +193,6 @@ def _truncated(weights: tf.Tensor, draws: Draws) -> tf.Tensor:
     return weights * by_word
 
 
-def _allowed(
-    logits: tf.Tensor, before: _Sampling, limits: SearchLimits, end_id: int | None
-) -> tf.Tensor:
-    """Logits [B, V], very low at the end mark as long as a row is too short to end."""
-    if end_id is None or limits.min_words is None:
-        return logits
-    early = before.time < limits.min_words  # [B]
-    ends = tf.equal(tf.range(tf.shape(logits)[-1]), end_id)  # [V]
-    return tf.where(early[:, tf.newaxis] & ends[tf.newaxis, :], logits.dtype.min, logits)
-
-
 def _extended(
     before: _Sampling,
     words: tf.Tensor,
@@ -216,6 +217,7 @@ def _extended(
         ids,
         tf.where(before.open, time, before.lengths),
         before.log_probabilities + tf.where(before.open, gained, 0.0),
+        before.coverage_scores,
         goes_on,
         state,
     )

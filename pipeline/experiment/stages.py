@@ -20,6 +20,15 @@ class SearchSection(Section):
     length_penalty: NonNegativeFloat = Field(
         1.0, description="Power a of ((5 + length) / 6) ** a that divides the log probability."
     )
+    coverage_penalty: NonNegativeFloat = Field(
+        0.0, description="Weight b of b * sum(log(min(attention, 1))), which is added to it."
+    )
+    no_repeat_ngram_size: NonNegativeInt = Field(
+        0, description="Pieces of n-grams that a translation holds once at most; 0 for any."
+    )
+    min_length: NonNegativeInt = Field(
+        0, description="Target pieces at least, as far as the most allows."
+    )
     max_length_factor: PositiveFloat = Field(
         2.0, description="Target pieces at most: factor times source pieces plus max_length_extra."
     )

@@ -159,16 +159,21 @@ def test_translations_are_what_a_search_over_the_equations_finds(name, kind):
 
 
 @every_model
-@pytest.mark.parametrize("power", [0.0, 1.0])
-def test_a_score_is_the_forced_log_probability_over_the_penalty(name, power):
+@pytest.mark.parametrize(("power", "weight"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.7)])
+def test_a_score_is_the_forced_log_probability_over_the_penalty_and_coverage(name, power, weight):
     model = make_model(name, scale=1.0)
     source = sentences(SOURCE_LENGTHS)
-    found = model.translate(source, search_options(nbest=3, length_penalty=power))
+    options = search_options(nbest=3, length_penalty=power, coverage_penalty=weight)
+    found = model.translate(source, options)
     for rank in range(3):
         labels = found.ids[:, rank]
-        total = tf.reduce_sum(model.force(source, shifted(labels), labels).log_probabilities, 1)
+        forced = model.force(source, shifted(labels), labels)
+        total = tf.reduce_sum(forced.log_probabilities, 1)
         close(found.log_probabilities[:, rank], total)
-        close(found.scores[:, rank], total / length_penalty(found.lengths[:, rank], power))
+        attention = (forced.weights.numpy() * (labels.numpy() != 0)[:, :, np.newaxis]).sum(1)
+        covered = np.where(source.numpy() != 0, np.log(np.clip(attention, 1e-6, 1.0)), 0.0).sum(1)
+        penalty = length_penalty(found.lengths[:, rank], power)
+        close(found.scores[:, rank], total / penalty + weight * covered)
 
 
 @every_model

@@ -1,6 +1,8 @@
 """Searches in Python, over functions that give the log probabilities [V] after a prefix."""
 
 import itertools
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -10,23 +12,60 @@ class Hypothesis(NamedTuple):
     score: float
 
 
-def finish(words, log_probability, power):
+class Rules(NamedTuple):
+    """What a search is told besides: what must not be said, and what scores lose."""
+
+    min_words: int = 0
+    ngram: int = 0  # words of n-grams that come once; 0 for any
+    coverage: float = 0.0  # weight of the penalty
+    attention: Callable | None = None  # weights [S] by which the word after a prefix came
+
+    def words(self, said, count, max_words, end):
+        """The words that may follow, of `count` there are."""
+        if len(said) == max_words:
+            return [end]
+        free = [
+            word
+            for word in range(count)
+            if not (word == end and len(said) < self.min_words)
+            and not (self.ngram and repeats((*said, word), self.ngram))
+        ]
+        return free or [end]
+
+    def covered(self, words):
+        """What coverage adds to a score."""
+        if not self.coverage:
+            return 0.0
+        sums = sum(self.attention(words[:i]) for i in range(len(words)))
+        return self.coverage * sum(math.log(min(max(each, 1e-6), 1.0)) for each in sums)
+
+
+FREE = Rules()
+
+
+def repeats(words, size):
+    """Whether the last n-gram stands before."""
+    earlier = [words[i : i + size] for i in range(len(words) - size)]
+    return words[-size:] in earlier
+
+
+def finish(words, log_probability, power, rules=FREE):
     """A hypothesis that has ended, scored by `log p / ((5 + length) / 6) ** power`."""
     penalty = ((5 + len(words)) / 6) ** power
-    return Hypothesis(words, log_probability, log_probability / penalty)
+    return Hypothesis(words, log_probability, log_probability / penalty + rules.covered(words))
 
 
-def greedy(log_probabilities, max_words, power, end):
+def greedy(log_probabilities, max_words, power, end, rules=FREE):
     """The likeliest word each time, the end mark at the limit."""
     words, total = (), 0.0
     while not words or words[-1] != end:
         found = log_probabilities(words)
-        word = end if len(words) == max_words else int(found.argmax())
+        word = max(rules.words(words, len(found), max_words, end), key=lambda each: found[each])
         words, total = (*words, word), total + found[word]
-    return finish(words, total, power)
+    return finish(words, total, power, rules)
 
 
-def beam(log_probabilities, width, max_words, power, nbest, end, stop_early=False):
+def beam(log_probabilities, width, max_words, power, nbest, end, stop_early=False, rules=FREE):
     """The best continuations each time, as many as places are left; ended ones keep theirs.
 
     Returns the best hypotheses and the number of rounds.
@@ -36,12 +75,12 @@ def beam(log_probabilities, width, max_words, power, nbest, end, stop_early=Fals
         candidates = []
         for words, total in alive:
             found = log_probabilities(words)
-            allowed = [end] if len(words) == max_words else range(len(found))
+            allowed = rules.words(words, len(found), max_words, end)
             candidates += [((*words, word), total + found[word]) for word in allowed]
         candidates = [each for each in candidates if each[1] > float("-inf")]
         candidates.sort(key=lambda each: -each[1])
         kept = candidates[: width - len(finished)]
-        finished += [finish(*each, power) for each in kept if each[0][-1] == end]
+        finished += [finish(*each, power, rules) for each in kept if each[0][-1] == end]
         alive = [each for each in kept if each[0][-1] != end]
         rounds += 1
     return sorted(finished, key=lambda each: -each.score)[:nbest], rounds

@@ -3,12 +3,14 @@
 import numpy as np
 import tensorflow as tf
 
+from models.search.coverage import Covered, uncovered
 from models.search.hypotheses import SearchLimits, SearchOptions
 from models.search.methods import search
 from tests.models.reference.losses import log_softmax
 from tests.models.reference.search import Hypothesis
 
 VOCABULARY, ROWS_OF_TABLE = 5, 97
+POSITIONS = 3  # of the source that toys attend to; every other sentence has one less
 BEGIN, END = 2, 3
 
 
@@ -29,6 +31,43 @@ def next_word_of(table):
         return tf.gather(table, state["hash"]), state
 
     return next_word
+
+
+def attention_table(seed=11):
+    """Attention [97, 3] by hash, in which some positions get none."""
+    weights = np.random.default_rng(seed).gamma(0.5, 1.0, (ROWS_OF_TABLE, POSITIONS))
+    weights[weights < 0.05] = 0.0
+    weights[:, 0] += 1e-3
+    return weights / weights.sum(1, keepdims=True)
+
+
+def positions_of(seed):
+    """Source positions of a sentence."""
+    return POSITIONS - seed % 2
+
+
+def covering(next_word):
+    """A step that also sums up attention, as the toy table has it, over real positions."""
+    table = tf.constant(attention_table(), tf.float32)
+
+    def step(tokens, before):
+        logits, state = next_word(tokens, before.state)
+        return logits, Covered(state, before.coverage + tf.gather(table, state["hash"]))
+
+    return step
+
+
+def attention_of(seed):
+    """Weights by which the word after a prefix comes, in NumPy."""
+    table = attention_table()
+
+    def attention(words):
+        before = seed
+        for word in (BEGIN, *words):
+            before = hashed(before, word)
+        return table[before, : positions_of(seed)]
+
+    return attention
 
 
 def first_state(seeds):
@@ -82,7 +121,12 @@ class ToySearch:
         return self._eagerly(next_word_of(table), seeds, limits)
 
     def _eagerly(self, next_word, seeds, limits):
-        given = (first_state(seeds), SearchLimits(limits), self.options, BEGIN, END)
+        state = first_state(seeds)
+        if self.options.coverage_penalty:
+            mask = tf.sequence_mask(positions_of(seeds), POSITIONS)
+            next_word, state = covering(next_word), uncovered(state, mask)
+        shortest = tf.fill(tf.shape(limits), self.options.min_length)
+        given = (state, SearchLimits(limits, shortest), self.options, BEGIN, END)
         return search(next_word, *given)
 
 
