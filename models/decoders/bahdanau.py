@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from models.attention.contract import AttentionMemory
+from models.attention.contract import Attended, AttentionMemory
 from models.decoders.contract import Decoder, DecoderState, DecoderStep
 from models.recurrent import StackMasks
 
@@ -36,9 +36,15 @@ class BahdanauDecoder(Decoder):
     ) -> DecoderStep:
         """One step from embedded words [B, K, E]."""
         query = state.recurrent[-1].hidden  # [B, K, H]
-        context, weights, draw = self.attention.attend(query, memory, state.place, training)
+        context, weights, draw = self.look(query, memory, state, training)
         inputs = tf.concat([embedded, context], -1)  # [B, K, E + M]
         hidden, recurrent = self._step_stack(inputs, state, training, masks)  # [B, K, H]
         features = self.combine(tf.concat([hidden, context, embedded], -1))  # [B, K, H]
         after = DecoderState(recurrent, state.attentional, state.place + 1)
         return DecoderStep(features, weights, draw, after)
+
+    def look(
+        self, query: tf.Tensor, memory: AttentionMemory, state: DecoderState, training: bool
+    ) -> Attended:
+        """The context of a step, by a query [B, K, H]."""
+        return self.attention.attend(query, memory, state.place, training)

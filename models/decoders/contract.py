@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from models.attention.contract import AttentionMemory, Draw
+from models.attention.contract import Attention, AttentionMemory, Draw
 from models.attention.kinds import make_attention
 from models.bridges import BRIDGES
 from models.cells.states import StackState
@@ -108,14 +108,7 @@ class Decoder(keras.layers.Layer, abc.ABC):
             dtype=self.dtype_policy,
             name="stack",
         )
-        self.attention = make_attention(
-            **self.attention_options,
-            query_size=self.features_size,
-            memory_size=memory_size,
-            initializer_range=initializer_range,
-            dtype=self.dtype_policy,
-            name="attention",
-        )
+        self.attention = self._make_attention()
         self.bridge = self._make_bridge()
         self.combine = keras.layers.Dense(
             self.features_size,
@@ -291,6 +284,16 @@ class Decoder(keras.layers.Layer, abc.ABC):
     def _carries_attention(self) -> bool:
         """Whether the attention of a step has a part in later steps."""
         return True
+
+    def _make_attention(self) -> Attention:
+        return make_attention(
+            **self.attention_options,
+            query_size=self.features_size,
+            memory_size=self.memory_size,
+            initializer_range=self.initializer_range,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
 
     def _make_bridge(self) -> keras.layers.Layer:
         options = dict(self.bridge_options)

@@ -1,0 +1,218 @@
+"""The captioning model: features of a picture, decoder with attention over them, projection."""
+
+import functools
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.cells.states import SimpleState
+from models.decoders.contract import Decoded, DecoderState
+from models.decoders.kinds import CAPTION_DECODERS
+from models.encoders import EncoderOutput, with_a_position
+from models.errors import UserError
+from models.projection import VocabularyProjection
+from models.recurrent import FinalStates
+from models.search.hypotheses import Hypotheses, SearchLimits, SearchOptions
+from models.search.methods import search
+from models.sequence_model import Reading, SequenceModel
+from models.special_ids import BEGIN_ID, END_ID, NO_WORDS, PAD_ID
+from models.translation import ForcedOutput
+
+
+@keras.saving.register_keras_serializable("seqloom")
+class CaptioningModel(SequenceModel):
+    """Show, Attend and Tell (Xu et al. 2015), and decoders without attention beside it.
+
+    The memory is the grid of a picture, its cells row after row; the decoder's first state is
+    made of their mean: `s_0 = tanh(W m + b)`, a W for each part of the state (section 3.1.2).
+
+    Inputs are a dict: `features` float32 [B, R, C, F], and `target` int32 ids [B, T], each row
+    starting with the begin mark, padded on the right. Labels [B, T] are the target one word
+    ahead, ending in the end mark.
+
+    Args:
+        feature_size: Features F of a cell.
+        vocabulary_size: Pieces of captions.
+        cell: A key of `models.cells.kinds.CELLS`.
+        embedding_size: Features of an embedding.
+        dropout: Share dropped on embeddings, between layers and on features.
+        kind: A key of `models.decoders.kinds.CAPTION_DECODERS`.
+        decoder: `layers`, `units`, `residual` and `bridge` (`dense` or `zero`) of the decoder.
+        attention: Options of `models.attention.kinds.make_attention`.
+        stochastic_weight: λ of the doubly stochastic regulariser (section 4.2.1).
+        initializer_range: Kernels start in U(-range, range).
+        cell_options: What the cell takes of `models.cells.options`.
+        variational_dropout: Shares dropped by one mask a sequence.
+
+    Raises:
+        UserError: If the decoder cannot start from the mean.
+    """
+
+    def __init__(
+        self,
+        feature_size: int,
+        vocabulary_size: int,
+        cell: str = "lstm",
+        embedding_size: int = 256,
+        dropout: float = 0.0,
+        kind: str = "gated",
+        decoder: dict[str, Any] | None = None,
+        attention: dict[str, Any] | None = None,
+        stochastic_weight: float = 1.0,
+        initializer_range: float = 0.1,
+        cell_options: dict[str, Any] | None = None,
+        variational_dropout: dict[str, float] | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.options: dict[str, Any] = {
+            "feature_size": feature_size,
+            "vocabulary_size": vocabulary_size,
+            "cell": cell,
+            "embedding_size": embedding_size,
+            "dropout": dropout,
+            "kind": kind,
+            "decoder": dict(decoder or {}),
+            "attention": dict(attention or {"score": "additive", "units": None}),
+            "stochastic_weight": stochastic_weight,
+            "initializer_range": initializer_range,
+            "cell_options": dict(cell_options or {}),
+            "variational_dropout": dict(variational_dropout or {}),
+        }
+        self.stochastic_weight = stochastic_weight
+        decoder_options = dict(self.options["decoder"])
+        bridge = decoder_options.pop("bridge", "dense")
+        _check_bridge(bridge, cell)
+        self.decoder = CAPTION_DECODERS[kind](
+            vocabulary_size,
+            feature_size,
+            cell=cell,
+            embedding_size=embedding_size,
+            dropout=dropout,
+            attention=self.options["attention"],
+            bridge={"name": bridge},
+            initializer_range=initializer_range,
+            cell_options=self.options["cell_options"],
+            variational_dropout=self.options["variational_dropout"],
+            dtype=self.dtype_policy,
+            **decoder_options,
+            name="decoder",
+        )
+        self.projection = VocabularyProjection(
+            vocabulary_size,
+            self.decoder.features_size,
+            initializer_range,
+            dtype=self.dtype_policy,
+            name="projection",
+        )
+
+    def build(self, *_: Any) -> None:
+        """Create all variables."""
+        self.decoder.build()
+        self.projection.build()
+        self.built = True
+
+    def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        """Features [B, T, H] of known captions."""
+        return self._decode(inputs, training).features
+
+    def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
+        """`features`, and what the attention adds to the loss."""
+        decoded = self._decode(inputs, training)
+        return Reading(decoded.features, functools.partial(self._extra_loss, decoded))
+
+    def force(self, features: tf.Tensor, target: tf.Tensor, labels: tf.Tensor) -> ForcedOutput:
+        """Score given captions.
+
+        Args:
+            features: Float32 [B, R, C, F].
+            target: Int32 [B, T], begin mark first.
+            labels: Int32 [B, T], end mark last.
+
+        Returns:
+            Log probabilities [B, T], and the attention [B, T, R * C].
+        """
+        target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
+        decoded = self._decode({"features": features, "target": target}, training=False)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels, self.projection(decoded.features, excluded=NO_WORDS)
+        )  # [B, T]
+        return ForcedOutput(
+            tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), decoded.weights
+        )
+
+    def caption(self, features: tf.Tensor, options: SearchOptions) -> Hypotheses:
+        """Find captions.
+
+        Args:
+            features: Float32 [B, R, C, F].
+            options: Method, beam, limits and number of captions. A picture has no words, so
+                `max_length_extra` alone says how many its caption may have.
+
+        Returns:
+            The best `options.nbest` captions of each picture, best first.
+
+        Raises:
+            UserError: If that is more than the search keeps.
+        """
+        memory, state = self.decoder.prepare(self._encode(features))
+
+        def step(tokens: tf.Tensor, before: DecoderState) -> tuple[tf.Tensor, DecoderState]:
+            outcome = self.decoder.step(tokens, memory, before)
+            return self.projection(outcome.features, excluded=NO_WORDS), outcome.state  # [B, K, V]
+
+        longest = tf.fill([tf.shape(features)[0]], options.max_length_extra)  # [B]
+        return search(step, state, SearchLimits(longest), options, BEGIN_ID, END_ID)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal model."""
+        return {**super().get_config(), **self.options}
+
+    def _encode(self, features: tf.Tensor) -> EncoderOutput:
+        """The grid as a memory, and its mean in the place of an encoder's final state."""
+        rows, size = tf.shape(features)[0], self.options["feature_size"]
+        memory = tf.reshape(features, [rows, -1, size])  # [B, R * C, F]
+        memory = tf.cast(memory, self.decoder.compute_dtype)
+        mask = tf.fill(tf.shape(memory)[:2], True)  # [B, R * C]
+        mean = SimpleState(tf.reduce_mean(memory, 1))  # [B, F]
+        return EncoderOutput(memory, mask, FinalStates((mean,), None))
+
+    def _decode(self, inputs: dict[str, tf.Tensor], training: bool) -> Decoded:
+        memory, state = self.decoder.prepare(self._encode(inputs["features"]))
+        return self.decoder.read(inputs["target"], memory, state, training=training)
+
+    def _extra_loss(self, decoded: Decoded, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+        extra = self.decoder.extra_loss(decoded.draw, losses, real)
+        if self.options["kind"] != "gated" or not self.stochastic_weight:
+            return extra
+        return extra + self.stochastic_weight * doubly_stochastic(decoded.weights, real)
+
+
+def doubly_stochastic(weights: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+    """`Σ_i (1 - Σ_t α_ti)²`, which wants every cell looked at once (Xu et al. 2015, equation 14).
+
+    Args:
+        weights: Float32 [B, T, S], the attention.
+        real: Float32 [B, T], 0 at pads, and at words how much their row counts.
+
+    Returns:
+        The sum over rows, float32 [].
+    """
+    words = tf.cast(real > 0.0, tf.float32)  # [B, T]
+    looked = tf.einsum("bts,bt->bs", weights, words)  # [B, S]
+    missing = tf.reduce_sum(tf.square(1.0 - looked), 1)  # [B]
+    return tf.reduce_sum(missing * tf.reduce_max(real, 1))
+
+
+def _check_bridge(bridge: str, cell: str) -> None:
+    if bridge == "copy":
+        raise UserError(
+            "model.decoder.bridge 'copy' hands over an encoder's state, and a picture has none; "
+            "use 'dense' or 'zero'"
+        )
+    if bridge == "dense" and "projected" in cell:
+        raise UserError(
+            f"model.decoder.bridge 'dense' cannot start the cell '{cell}' from the mean of a "
+            f"picture; use 'zero', or another cell"
+        )
