@@ -18,6 +18,7 @@ from pipeline.experiment import Experiment, Section
 from pipeline.workspace import Workspace, write_text
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_DOTTED = re.compile(r"\w+(?:\.\w+)+")
 _RECORDED_LIBRARIES = ("tensorflow", "keras", "tensorflow-text", "keras-nlp", "apache-beam")
 _BEAM_KEYS = {
     "--runner": "runner",
@@ -244,6 +245,8 @@ def _explain(detail: Any, origins: dict[Path, str], path: pathlib.Path) -> str:
     if detail["type"] == "string_pattern_mismatch":
         message = "expected a letter or digit, and then also dots, dashes and underscores"
     if detail["type"] == "value_error":  # Of a whole experiment it names the keys itself.
+        named = (tuple(name.split(".")) for name in _DOTTED.findall(message))
+        origin = next((origins[each] for each in named if each in origins), origin)
         return f"{origin}: '{_dotted(place)}': {message}" if place else f"{origin}: {message}"
     return f"{origin}: '{_dotted(place)}' is {detail['input']!r}; {message}"
 

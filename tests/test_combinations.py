@@ -32,7 +32,22 @@ DIRECTIONS = {
 }
 
 
+# Sections that every experiment here is given, as far as its task reads them.
+SIZES = {"encoder": {"units": 4}, "decoder": {"units": 6}}
+SECTIONS = {
+    "translation": ("encoder", "decoder"),
+    "language_model": ("decoder",),
+    "classification": ("encoder",),
+    "tagging": ("encoder",),
+    "answering": ("encoder",),
+}
+
+
 def make_experiment(task, model, format="tsv"):
+    sections: dict = {name: dict(SIZES[name]) for name in SECTIONS[task]}
+    if task == "translation":
+        sections["decoder"]["bridge"] = "zero"
+    given = {name: value for name, value in model.items() if name not in SIZES or name in sections}
     return Experiment.model_validate(
         {
             "name": "combination",
@@ -42,8 +57,8 @@ def make_experiment(task, model, format="tsv"):
                 "task": task,
                 "embedding_size": 4,
                 "dropout": 0.0,
-                "decoder": {"units": 6, "bridge": "zero"},
-                **model,
+                **sections,
+                **given,
             },
         }
     )

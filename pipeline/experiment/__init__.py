@@ -12,6 +12,7 @@ from pipeline.experiment.model import AttentionOptions, CellOptions, EncoderOpti
 from pipeline.experiment.section import Name, NonNegativeInt, Section
 from pipeline.experiment.stages import ClusterSection, ExportSection, SearchSection, ServingSection
 from pipeline.experiment.train import ClipOptions, ScheduleOptions, TrainSection
+from pipeline.experiment.unused import refuse_unused
 
 __all__ = [
     "AttentionOptions",
@@ -104,6 +105,11 @@ class Experiment(Section):
                 f"data: format 'text' has no source, and model.task is {task!r}; name a file with "
                 f"both sides, or set model.task to language_model"
             )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _has_no_key_that_nothing_reads(self):
+        refuse_unused(self)
         return self
 
 

@@ -1,0 +1,203 @@
+"""Keys that nothing would read: an experiment that sets one is refused.
+
+A key counts as set if it differs from its default, so that an experiment with every key, as it
+is recorded with a run, can be read again.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pydantic
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from pipeline.experiment.section import Section
+
+Place = tuple[str, ...]
+
+
+class Use(NamedTuple):
+    """When keys are read: if the key `on` has one of the values `only`, or none of `never`."""
+
+    keys: tuple[str, ...]  # dotted; of a section all keys are meant
+    on: str  # dotted
+    only: tuple[Any, ...] = ()
+    never: tuple[Any, ...] = ()
+    of_task: str | None = None  # the rule is of this task alone
+
+
+_TASK = "model.task"
+_ENCODING = ("translation", "classification", "tagging", "answering")
+_SENTENCEPIECE = tuple(
+    f"vocabulary.{key}" for key in ("character_coverage", "byte_fallback", "normalization")
+)
+_SAMPLED = ("search.temperature", "search.seed")
+_TRUNCATION = ("search.top_k", "search.top_p")
+
+USES = (
+    # Sections and keys of tasks.
+    Use(("model.encoder",), _TASK, only=_ENCODING),
+    Use(("model.decoder",), _TASK, only=("translation", "language_model")),
+    Use(
+        ("model.decoder.kind", "model.decoder.input_feeding", "model.decoder.bridge"),
+        _TASK,
+        only=("translation",),
+    ),
+    Use(("model.attention",), _TASK, only=("translation", "answering")),
+    Use(("model.answering",), _TASK, only=("answering",)),
+    Use(("model.language_model",), _TASK, only=("language_model",)),
+    Use(("model.classification",), _TASK, only=("classification",)),
+    Use(("model.tagging",), _TASK, only=("tagging",)),
+    Use(
+        (
+            "search.beam_size",
+            "search.length_penalty",
+            "search.coverage_penalty",
+            "search.no_repeat_ngram_size",
+            "search.min_length",
+            "search.max_length_factor",
+            "search.max_length_extra",
+            "export.nbest",
+            "data.cleaning.max_length_ratio",
+        ),
+        _TASK,
+        only=("translation",),
+    ),
+    Use(
+        ("search.kind", *_SAMPLED, *_TRUNCATION),
+        _TASK,
+        only=("translation", "language_model"),
+    ),
+    Use(("export.max_tokens",), _TASK, only=("language_model",)),
+    Use(("data.cleaning.max_source_length",), _TASK, never=("language_model",)),
+    Use(("vocabulary.source_size",), _TASK, never=("language_model",)),
+    Use(("vocabulary.target_size",), _TASK, only=("translation", "language_model")),
+    Use(_SENTENCEPIECE, _TASK, never=("tagging",)),
+    # Keys of a kind of something.
+    Use(("model.attention.heads",), "model.attention.score", only=("multi_head",)),
+    Use(
+        ("model.attention.units",),
+        "model.attention.score",
+        only=("concat", "additive", "multi_head"),
+    ),
+    Use(
+        ("model.attention.window",),
+        "model.attention.kind",
+        only=("local_monotonic", "local_predictive"),
+    ),
+    Use(
+        tuple(
+            f"model.attention.{key}"
+            for key in ("baseline_decay", "entropy_weight", "reinforce_weight")
+        ),
+        "model.attention.kind",
+        only=("hard",),
+    ),
+    Use(("model.encoder.self_attention.heads",), "model.encoder.self_attention.layers", never=(0,)),
+    Use(("model.decoder.input_feeding",), "model.decoder.kind", only=("luong",)),
+    Use(
+        ("model.classification.attention_units",),
+        "model.classification.pooling",
+        only=("attention", "hierarchical"),
+    ),
+    Use(
+        tuple(
+            f"model.tagging.{key}"
+            for key in ("character_embedding_size", "character_units", "longest_spelling")
+        ),
+        "model.tagging.characters",
+        never=("none",),
+    ),
+    Use(("model.tagging.character_window",), "model.tagging.characters", only=("cnn",)),
+    Use(("model.language_model.window",), "model.language_model.architecture", only=("window",)),
+    Use(("model.cell",), "model.language_model.architecture", only=("recurrent",)),
+    Use(_SENTENCEPIECE, "vocabulary.algorithm", only=("unigram", "bpe")),
+    Use(("vocabulary.target_size",), "vocabulary.shared", only=(False,)),
+    # The signature `sample` truncates whatever the kind, but brings its own temperature and seed.
+    Use(("search.beam_size",), "search.kind", only=("beam",)),
+    Use(_SAMPLED, "search.kind", only=("sampling",), of_task="translation"),
+    Use((*_SAMPLED, *_TRUNCATION), "search.kind", never=("greedy",), of_task="language_model"),
+    # Keys of a way to train.
+    Use(
+        ("train.schedule.decay_start", "train.schedule.decay_steps"),
+        "train.schedule.decay",
+        only=("exponential", "cosine"),
+    ),
+    Use(("train.schedule.decay_rate",), "train.schedule.decay", only=("exponential",)),
+    Use(("train.clip.threshold",), "train.clip.kind", never=("none",)),
+    Use(("train.loss.label_smoothing",), "train.loss.kind", only=("full",)),
+    Use(
+        ("train.loss.noise_words", "train.loss.noise", "train.loss.distortion"),
+        "train.loss.kind",
+        only=("sampled", "nce"),
+    ),
+    Use(("train.loss.distortion",), "train.loss.noise", only=("unigram",)),
+    Use(("train.truncated_bptt.restarts",), "train.truncated_bptt.segment_length", never=(None,)),
+    Use(("train.scheduled_sampling",), "train.scheduled_sampling.decay", never=("none",)),
+    Use(
+        ("train.scheduled_sampling.decay_rate",),
+        "train.scheduled_sampling.decay",
+        only=("exponential",),
+    ),
+    Use(("train.curriculum",), "train.curriculum.growth", never=("none",)),
+    Use(("train.self_paced",), "train.self_paced.kind", never=("none",)),
+    Use(("train.gradient_flow.longest",), "train.gradient_flow.sentences", never=(0,)),
+)
+
+
+def refuse_unused(experiment: Section) -> None:
+    """Refuse keys that nothing reads.
+
+    Args:
+        experiment: A whole experiment.
+
+    Raises:
+        pydantic.ValidationError: With a mistake for each of them, at its place.
+    """
+    mistakes: dict[Place, InitErrorDetails] = {}
+    task = _value(experiment, _TASK)
+    for use in USES:
+        value = _value(experiment, use.on)
+        read = value in use.only if use.only else value not in use.never
+        if read or use.of_task not in (None, task):
+            continue
+        for place, given in _set_keys(experiment, use.keys):
+            if ".".join(place) != use.on and place not in mistakes:
+                mistakes[place] = _mistake(place, given, use, value)
+    if mistakes:
+        raise pydantic.ValidationError.from_exception_data("Experiment", list(mistakes.values()))
+
+
+def _mistake(place: Place, given: Any, use: Use, value: Any) -> InitErrorDetails:
+    takers = " or ".join(map(repr, use.only))
+    reason = f"only {takers} would have it read" if takers else "with that it is not read"
+    told = f"{use.on} is {value!r}, and {reason}; remove the key, or change {use.on}"
+    # Braces in a text would be taken for fields of the message.
+    error = PydanticCustomError("unused_key", "{told}", {"told": told})
+    return InitErrorDetails(type=error, loc=place, input=given)
+
+
+def _set_keys(experiment: Section, keys: tuple[str, ...]) -> Iterator[tuple[Place, Any]]:
+    """Places and values of the keys that differ from their defaults."""
+    for key in keys:
+        *path, name = key.split(".")
+        yield from _differing(_at(experiment, path), name, tuple(path))
+
+
+def _differing(section: Section, name: str, path: Place) -> Iterator[tuple[Place, Any]]:
+    value = getattr(section, name)
+    if isinstance(value, Section):
+        for inner in type(value).model_fields:
+            yield from _differing(value, inner, (*path, name))
+    elif value != type(section).model_fields[name].default:
+        yield (*path, name), value
+
+
+def _value(experiment: Section, key: str) -> Any:
+    *path, name = key.split(".")
+    return getattr(_at(experiment, path), name)
+
+
+def _at(section: Any, path: list[str]) -> Any:
+    for name in path:
+        section = getattr(section, name)
+    return section
