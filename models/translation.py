@@ -163,12 +163,16 @@ class TranslationModel(SequenceModel):
             tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), decoded.weights
         )
 
-    def translate(self, source: tf.Tensor, options: SearchOptions) -> Hypotheses:
+    def translate(
+        self, source: tf.Tensor, options: SearchOptions, prefix: tf.Tensor | None = None
+    ) -> Hypotheses:
         """Find translations.
 
         Args:
             source: Int32 [B, S], each row ending in the end mark.
             options: Method, beam, penalties, limits and number of translations.
+            prefix: Int32 [B, P], words that each translation begins with, padded; their log
+                probabilities count. None if it is free.
 
         Returns:
             The best `options.nbest` translations of each row, best first.
@@ -177,6 +181,8 @@ class TranslationModel(SequenceModel):
             UserError: If that is more than the search keeps.
         """
         next_word, state, limits = self._begun(source, options)
+        if prefix is not None:
+            limits = limits.with_prefix(prefix)
         return search(next_word, state, limits, options, BEGIN_ID, END_ID)
 
     def sample(self, source: tf.Tensor, options: SearchOptions, draws: Draws) -> Hypotheses:

@@ -150,6 +150,26 @@ class Client:
             for parts in _zipped(answer, *signatures.ALIGN.output_names)
         ]
 
+    def complete(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
+        """Translate texts so that the translations begin in a given way.
+
+        Args:
+            pairs: Text and beginning of its translation, which may be empty.
+
+        Raises:
+            UserError: If the server cannot be reached, or does not serve such a model.
+            ServerFailure: If the server fails.
+        """
+        columns = {
+            signatures.TEXT: [text for text, _ in pairs],
+            signatures.PREFIX: [prefix for _, prefix in pairs],
+        }
+        return [
+            Translation(text, score)
+            for answer in self._ask(signatures.COMPLETE, columns)
+            for text, score in _zipped(answer, signatures.TRANSLATION, signatures.SCORE)
+        ]
+
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
         """Score given translations.
 

@@ -14,6 +14,7 @@ import dataclasses
 TEXT = "text"
 SOURCE = "source"
 TARGET = "target"
+PREFIX = "prefix"
 TRANSLATION = "translation"
 TRANSLATIONS = "translations"
 SCORE = "score"
@@ -39,6 +40,9 @@ TEMPERATURE = "temperature"
 TOP_K = "top_k"
 TOP_P = "top_p"
 SEED = "seed"
+IMAGE_BYTES = "image_bytes"
+CAPTION = "caption"
+ERROR_CODE = "error_code"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +53,8 @@ class Field:
         name: Its alias in requests and responses.
         dtype: Name of the TensorFlow type: `string`, `float32` or `int32`.
         axes: A letter an axis: `B` sentences, `N` hypotheses, `S` source pieces, `T` target
-            pieces, `C` labels, `D` sentences of a text, `K` reads of it. No axis has a
-            fixed size.
+            pieces, `C` labels, `D` sentences of a text, `K` reads of it, `Y` rows and `X` columns
+            of a grid. No axis has a fixed size.
         meaning: What it holds, in a phrase.
     """
 
@@ -146,7 +150,45 @@ SAMPLE = Signature(
     ),
 )
 
-TRANSLATION_SIGNATURES = (TRANSLATE, NBEST, ALIGN, FORCED_SCORE, SAMPLE)
+COMPLETE = Signature(
+    name="complete",
+    inputs=(
+        _TEXT_INPUT,
+        Field(PREFIX, "string", "B", "how each translation begins; may be empty"),
+    ),
+    outputs=(
+        Field(TRANSLATION, "string", "B", "the best translation that begins so, whole"),
+        Field(SCORE, "float32", "B", "its length-normalised log probability"),
+    ),
+)
+
+TRANSLATION_SIGNATURES = (TRANSLATE, NBEST, ALIGN, FORCED_SCORE, SAMPLE, COMPLETE)
+
+_PICTURE_INPUT = Field(IMAGE_BYTES, "string", "B", "JPEG, PNG, GIF or BMP files, first frame")
+_ERROR_OUTPUT = Field(ERROR_CODE, "int32", "B", "0, or 1 where there is no picture to be read")
+
+CAPTION_PICTURE = Signature(
+    name="serving_default",
+    inputs=(_PICTURE_INPUT,),
+    outputs=(
+        Field(CAPTION, "string", "B", 'the best caption; "" where there is an error'),
+        Field(SCORE, "float32", "B", "its length-normalised log probability"),
+        _ERROR_OUTPUT,
+    ),
+)
+
+ALIGN_CAPTION = Signature(
+    name="align",
+    inputs=(_PICTURE_INPUT,),
+    outputs=(
+        Field(CAPTION, "string", "B", 'the best caption; "" where there is an error'),
+        Field(TARGET_TOKENS, "string", "BT", 'its pieces, padded with ""'),
+        Field(ALIGNMENT, "float32", "BTYX", "attention of each over the cells of the picture"),
+        _ERROR_OUTPUT,
+    ),
+)
+
+CAPTIONING_SIGNATURES = (CAPTION_PICTURE, ALIGN_CAPTION)
 
 _STORY_AND_QUESTION = (
     Field(STORY, "string", "B", "stories; line breaks part their sentences"),

@@ -59,6 +59,12 @@ class SearchLimits(NamedTuple):
 
     max_words: tf.Tensor  # [B], int32: words at most, end mark aside
     min_words: tf.Tensor | None = None  # [B], int32: words at least; 0 if None
+    prefix: tf.Tensor | None = None  # [B, P], int32: words to begin with, padded with 0
+
+    def with_prefix(self, prefix: tf.Tensor) -> "SearchLimits":
+        """Limits of hypotheses that begin with given words, int32 [B, P], whatever the most is."""
+        lengths = tf.math.count_nonzero(prefix, 1, dtype=tf.int32)  # [B]
+        return self._replace(max_words=tf.maximum(self.max_words, lengths), prefix=prefix)
 
     @classmethod
     def from_source(cls, lengths: tf.Tensor, options: SearchOptions) -> "SearchLimits":

@@ -20,7 +20,7 @@ class TranslationOptions:
     """What is baked into an export.
 
     Attributes:
-        search: Search of `serving_default` and `align`.
+        search: Search of `serving_default`, `align` and `complete`.
         nbest: Translations of `nbest`, whose beam is at least as wide.
         max_source_length: Pieces kept of a sentence.
         separators: Those of `models.separators` that stand in the sources of its corpora: line
@@ -65,6 +65,7 @@ class TranslationService(Service):
             signatures.ALIGN.name: self.align,
             signatures.FORCED_SCORE.name: self.score,
             signatures.SAMPLE.name: self.sample,
+            signatures.COMPLETE.name: self.complete,
         }
 
     def translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -123,6 +124,16 @@ class TranslationService(Service):
         everywhere = Draws.of(search, tf.shape(text)[0])
         draws = everywhere._replace(seeds=seed, temperature=temperature)
         found = self._model().sample(self._source_ids(text), search, draws)
+        return {
+            signatures.TRANSLATION: self._text(found.ids[:, 0, :]),
+            signatures.SCORE: found.scores[:, 0],
+        }
+
+    def complete(self, text: tf.Tensor, prefix: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The best translation of each sentence that begins with the pieces of its prefix."""
+        begun = self._target().encode(valid_text(prefix)).to_tensor()  # [B, P]
+        search = self._options.search
+        found = self._model().translate(self._source_ids(text), search, begun)
         return {
             signatures.TRANSLATION: self._text(found.ids[:, 0, :]),
             signatures.SCORE: found.scores[:, 0],

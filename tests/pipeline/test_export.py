@@ -53,7 +53,7 @@ def test_version_is_published_whole(exported):
     origin = json.loads((version / "assets.extra/seqloom.json").read_text())
     assert origin["experiment"] == "tiny"
     assert is_exported(experiment, workspace)
-    assert len(read_warmup(version)) == 2 * 5
+    assert len(read_warmup(version)) == 2 * 6
 
 
 def test_default_signature_answers_as_the_model(exported, signatures):

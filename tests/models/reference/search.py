@@ -19,9 +19,12 @@ class Rules(NamedTuple):
     ngram: int = 0  # words of n-grams that come once; 0 for any
     coverage: float = 0.0  # weight of the penalty
     attention: Callable | None = None  # weights [S] by which the word after a prefix came
+    prefix: tuple = ()  # words to begin with
 
     def words(self, said, count, max_words, end):
         """The words that may follow, of `count` there are."""
+        if len(said) < len(self.prefix):
+            return [self.prefix[len(said)]]
         if len(said) == max_words:
             return [end]
         free = [

@@ -174,3 +174,51 @@ def test_no_translation_is_asked_to_be_longer_than_it_may_be():
     search = ToySearch(kind="beam", beam_size=3, min_length=4)
     lengths = search(table, SEEDS[:3], limits.max_words).lengths[:, 0]
     assert lengths.numpy().tolist() == [1, 4, 5]
+
+
+PREFIXES = np.array([[1, 4, 1], [0, 0, 0], [4, 4, 0], [1, 0, 0], [4, 1, 4]], np.int32)
+PREFIXED = {
+    "greedy": {"kind": "greedy"},
+    "beam": {"kind": "beam", "beam_size": 4},
+    "beam with all rules": {"kind": "beam", "beam_size": 3, **RULES["all"]},
+    "greedy with all rules": {"kind": "greedy", **RULES["all"]},
+    "sampling": {"kind": "sampling", "temperature": 0.0},
+}
+
+
+@pytest.mark.parametrize("options", PREFIXED.values(), ids=PREFIXED)
+def test_what_begins_with_a_prefix_is_searched_for_and_scored_whole(options):
+    search = ToySearch(PREFIXES, **options)
+    chosen = search.options
+    for seed in range(5):
+        table = random_table(seed, 1.0)
+        found = search.hypotheses(table, SEEDS, LIMITS)
+        for row, (sentence, limit) in enumerate(zip(SEEDS, LIMITS, strict=True)):
+            prefix = tuple(PREFIXES[row][PREFIXES[row] > 0].tolist())
+            rules = rules_of(chosen, sentence)._replace(prefix=prefix)
+            most = max(limit, len(prefix))
+            function = log_probabilities_of(table, sentence)
+            if chosen.kind == "beam":
+                shape = (chosen.beam_size, most, chosen.length_penalty, 1, END)
+                best, _ = beam(function, *shape, rules=rules)
+            else:
+                best = [greedy(function, most, chosen.length_penalty, END, rules)]
+            assert_same_hypotheses(found[row], best)
+            assert found[row][0].words[: len(prefix)] == prefix
+
+
+def test_no_prefix_is_as_none():
+    table = random_table(2)
+    none = ToySearch(np.zeros([5, 0], np.int32), kind="beam", beam_size=3)
+    free = ToySearch(kind="beam", beam_size=3)
+    for one, other in zip(none(table, SEEDS, LIMITS), free(table, SEEDS, LIMITS), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_draws_begin_with_the_prefix():
+    for seed in range(3):
+        search = ToySearch(PREFIXES, kind="sampling", seed=seed, temperature=2.0)
+        found = search.hypotheses(random_table(1), SEEDS, LIMITS)
+        for (drawn,), prefix in zip(found, PREFIXES, strict=True):
+            begun = tuple(prefix[prefix > 0].tolist())
+            assert drawn.words[: len(begun)] == begun and drawn.words[-1] == END

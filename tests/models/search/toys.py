@@ -89,9 +89,10 @@ def log_probabilities_of(table, seed):
 
 
 class ToySearch:
-    """One compiled search for any table, sentences and limits."""
+    """One compiled search for any table, sentences and limits, and prefixes [B, P] if given."""
 
-    def __init__(self, **options):
+    def __init__(self, prefix=None, **options):
+        self.prefix = prefix
         self.options = SearchOptions(**options)
         specs = [tf.TensorSpec([None, VOCABULARY]), *[tf.TensorSpec([None], tf.int32)] * 2]
         self._search = tf.function(self._run, input_signature=specs)
@@ -126,7 +127,10 @@ class ToySearch:
             mask = tf.sequence_mask(positions_of(seeds), POSITIONS)
             next_word, state = covering(next_word), uncovered(state, mask)
         shortest = tf.fill(tf.shape(limits), self.options.min_length)
-        given = (state, SearchLimits(limits, shortest), self.options, BEGIN, END)
+        bounds = SearchLimits(limits, shortest)
+        if self.prefix is not None:
+            bounds = bounds.with_prefix(tf.constant(self.prefix))
+        given = (state, bounds, self.options, BEGIN, END)
         return search(next_word, *given)
 
 
