@@ -53,19 +53,27 @@ def _lines(options: ServerOptions, addresses: Addresses) -> list[str]:
         reach = f"Only this machine can connect (host {options.host}); host 0.0.0.0 lets all in."
     else:
         reach = f"Other machines can connect (host {options.host}), and nothing is encrypted."
+    served = f"{options.model_name} from {options.base_path}"
+    if options.model_config_file:
+        served = f"the models of {options.model_config_file}"
     return [
-        f"Serving {options.model_name} from {options.base_path}",
+        f"Serving {served}",
         f"  gRPC  {addresses.grpc}",
-        f"  REST  http://{addresses.rest}/v1/models/{options.model_name}",
+        f"  REST  http://{addresses.rest}/v1/models/{_rest_name(options)}",
         reach,
         ADDRESS_LINE + _record(options, addresses),
     ]
 
 
 def _record(options: ServerOptions, addresses: Addresses) -> str:
-    return json.dumps(
-        {"model_name": options.model_name, "grpc": addresses.grpc, "rest": addresses.rest}
-    )
+    served = {"model_name": options.model_name}
+    if options.model_config_file:
+        served = {"model_config_file": str(options.model_config_file)}
+    return json.dumps({**served, "grpc": addresses.grpc, "rest": addresses.rest})
+
+
+def _rest_name(options: ServerOptions) -> str:
+    return "NAME" if options.model_config_file else options.model_name
 
 
 def _write_whole(path: pathlib.Path, text: str) -> None:

@@ -65,14 +65,28 @@ def arguments(options: ServerOptions) -> list[str]:
     return [
         f"--port={options.port}",
         f"--rest_api_port={options.rest_api_port}",
-        f"--model_name={options.model_name}",
-        f"--model_base_path={options.base_path.absolute()}",
+        *_model_arguments(options),
         f"--file_system_poll_wait_seconds={poll}",
         f"--rest_api_timeout_in_ms={options.rest_api_timeout_in_ms}",
         f"--max_num_load_retries={options.max_num_load_retries}",
         # Of these too, 0 lets TensorFlow choose.
         f"--tensorflow_intra_op_parallelism={options.intra_op_threads}",
         f"--tensorflow_inter_op_parallelism={options.inter_op_threads}",
+    ]
+
+
+def _model_arguments(options: ServerOptions) -> list[str]:
+    if options.base_path is not None:
+        return [
+            f"--model_name={options.model_name}",
+            f"--model_base_path={options.base_path.absolute()}",
+        ]
+    poll = math.ceil(options.model_config_file_poll_wait_seconds)
+    allow = str(options.allow_version_labels_for_unavailable_models).lower()
+    return [
+        f"--model_config_file={options.model_config_file}",
+        f"--model_config_file_poll_wait_seconds={poll}",
+        f"--allow_version_labels_for_unavailable_models={allow}",
     ]
 
 

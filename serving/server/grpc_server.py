@@ -11,15 +11,22 @@ from google.protobuf import message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import (
+    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_pb2,
     model_service_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2,
     prediction_service_pb2_grpc,
+    regression_pb2,
 )
 
+from serving.server.example_methods import CLASSIFY, EXAMPLE_METHODS, REGRESS
+from serving.server.inference import ExampleMethod, run_method, run_tasks
 from serving.server.models import Models
 from serving.server.ports import cannot_be_had
 from serving.server.predict import DEFAULT_SIGNATURE, predict
@@ -108,7 +115,7 @@ def _answered(method: Callable) -> Callable:
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Predict and GetModelMetadata; the other calls are answered UNIMPLEMENTED."""
+    """Predict, Classify, Regress, MultiInference and GetModelMetadata."""
 
     def __init__(self, models: Models):
         """Answer for these models."""
@@ -139,6 +146,51 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return response
 
     @_answered
+    def Classify(  # noqa: N802
+        self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext
+    ) -> classification_pb2.ClassificationResponse:
+        """Classify examples."""
+        response = classification_pb2.ClassificationResponse()
+        return self._infer(CLASSIFY, request, response, context)
+
+    @_answered
+    def Regress(  # noqa: N802
+        self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext
+    ) -> regression_pb2.RegressionResponse:
+        """Give a number for each example."""
+        return self._infer(REGRESS, request, regression_pb2.RegressionResponse(), context)
+
+    @_answered
+    def MultiInference(  # noqa: N802
+        self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext
+    ) -> inference_pb2.MultiInferenceResponse:
+        """Answer several methods over the same examples."""
+        spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
+        with self._models.acquire(spec) as version:
+            return run_tasks(
+                EXAMPLE_METHODS, version.session, version.number, request, _timeout_in_ms(context)
+            )
+
+    def _infer(
+        self,
+        method: ExampleMethod,
+        request: Any,
+        response: Any,
+        context: grpc.ServicerContext,
+    ) -> Any:
+        _require_model_spec(request)
+        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+        with self._models.acquire(request.model_spec) as version:
+            result = run_method(
+                method, version.session, name, request.input, _timeout_in_ms(context)
+            )
+        response.result.CopyFrom(result)
+        response.model_spec.name = request.model_spec.name
+        response.model_spec.signature_name = name
+        response.model_spec.version.value = version.number
+        return response
+
+    @_answered
     def GetModelMetadata(  # noqa: N802
         self,
         request: get_model_metadata_pb2.GetModelMetadataRequest,
@@ -150,7 +202,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 
 class ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    """GetModelStatus; the reload of a configuration is answered UNIMPLEMENTED."""
+    """GetModelStatus and the reload of the configuration."""
 
     def __init__(self, models: Models):
         """Answer for these models."""
@@ -163,6 +215,14 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         """Tell the states of versions."""
         _require_model_spec(request)
         return self._models.status(request.model_spec)
+
+    @_answered
+    def HandleReloadConfigRequest(  # noqa: N802
+        self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
+    ) -> model_management_pb2.ReloadConfigResponse:
+        """Serve other models; answered when they answer."""
+        self._models.reload(request.config)
+        return model_management_pb2.ReloadConfigResponse()
 
 
 def _require_model_spec(request: message.Message) -> None:

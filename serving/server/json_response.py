@@ -1,4 +1,4 @@
-"""From the outputs of a model to the JSON of a predict response.
+"""From the outputs of a model to the JSON of a response.
 
 Indentation, order of brackets and line breaks are those of the writer that TensorFlow Serving
 uses, so that answers can be compared byte by byte.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
+from tensorflow_serving.apis import classification_pb2, regression_pb2
 
 from serving.server.json_request import Layout
 from serving.server.json_values import decimals
@@ -47,6 +48,25 @@ def write_predict(outputs: Mapping[str, np.ndarray], layout: Layout) -> bytes:
         raise invalid_argument("Cannot convert empty tensor map to JSON")
     write = _rows if layout is Layout.ROW else _columns
     return write({name: outputs[name] for name in sorted(outputs)})
+
+
+def write_classification(result: classification_pb2.ClassificationResult) -> bytes:
+    """Write a classify response: a list of pairs of label and score an example."""
+    rows = []
+    for one in result.classifications:
+        scores = decimals(np.array([entry.score for entry in one.classes], dtype=np.float32))
+        pairs = [
+            b"[" + _string(entry.label.encode()) + b", " + score + b"]"
+            for entry, score in zip(one.classes, scores, strict=True)
+        ]
+        rows.append(b"[" + b", ".join(pairs) + b"]")
+    return _document(b"results", b"[" + b", ".join(rows) + b"\n    ]")
+
+
+def write_regression(result: regression_pb2.RegressionResult) -> bytes:
+    """Write a regress response: a list with a number an example."""
+    values = np.array([one.value for one in result.regressions], dtype=np.float32)
+    return _document(b"results", b"[" + b", ".join(decimals(values)) + b"]")
 
 
 def write_error(message: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The embedded server: one model, both APIs, from the first load to the drained end."""
+"""The embedded server: its models, both APIs, from the first load to the drained end."""
 
 import contextlib
 import functools
@@ -11,14 +11,17 @@ from collections.abc import Iterator
 
 from serving.server import ports
 from serving.server.announcement import announced
+from serving.server.config_poll import ConfigPoll
 from serving.server.grpc_server import GrpcServer
+from serving.server.model_config import ModelConfig, read_config_file
+from serving.server.model_manager import ModelManager
 from serving.server.models import Models
 from serving.server.options import Addresses, ServerOptions, check
 from serving.server.rest_api import RestApi
 from serving.server.rest_server import RestServer
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
-from serving.server.versions import LoadRules, ModelVersions
+from serving.server.versions import LoadRules
 from serving.server.warmup import warm_up
 
 _log = logging.getLogger("seqloom.serving")
@@ -46,7 +49,10 @@ class Server:
         """
         check(options)
         self._options = options
-        self._versions = ModelVersions(options.model_name, options.base_path, _rules(options))
+        self._manager = ModelManager(
+            _rules(options), options.allow_version_labels_for_unavailable_models
+        )
+        self._config_poll: ConfigPoll | None = None
         self._grpc: GrpcServer | None = None
         self._rest: RestServer | None = None
         self.addresses: Addresses | None = None
@@ -65,33 +71,36 @@ class Server:
         self.stop()
 
     def start(self, stop: threading.Event) -> bool:
-        """Load the model, then open both ports.
+        """Load the models, then open both ports.
 
-        A port in use is told before a long load, but both open only when the model answers.
+        A port in use is told before a long load, but both open only when every model answers.
 
         Args:
-            stop: Gives up waiting for the model when set.
+            stop: Gives up waiting for the models when set.
 
         Returns:
             Whether the server answers; False if `stop` came first.
 
         Raises:
-            UserError: If a port cannot be had.
-            ServingError: If the model cannot be loaded.
+            UserError: If a port cannot be had, or the configuration file is none.
+            ServingError: If a model cannot be loaded.
         """
+        configs = _configs(self._options)
         host = self._options.host
         with contextlib.ExitStack() as undo:
             rest = undo.enter_context(ports.bind("REST", host, self._options.rest_api_port))
             ports.bind("gRPC", host, self._options.port).close()
-            self._versions.start()
-            if not self._versions.wait_until_available(stop):
+            self._manager.start(configs)
+            if not self._manager.wait_until_available(stop):
                 return False
             self._open(rest)
             undo.pop_all()
         return True
 
     def stop(self) -> None:
-        """Take no new requests, answer those under way, and unload the model."""
+        """Take no new requests, answer those under way, and unload the models."""
+        if self._config_poll:
+            self._config_poll.stop()
         # Both at once, so that no port answers longer than the other.
         rest = threading.Thread(target=self._rest.stop) if self._rest else None
         if rest:
@@ -100,11 +109,11 @@ class Server:
             self._grpc.stop(self._options.drain_seconds)
         if rest:
             rest.join()
-        self._versions.close(_LAST_PATIENCE_SECONDS)
+        self._manager.close(_LAST_PATIENCE_SECONDS)
 
     def _open(self, rest: socket.socket) -> None:
         options = self._options
-        models = Models({options.model_name: self._versions})
+        models = Models(self._manager)
         address = ports.joined(options.host, options.port)
         self._grpc = GrpcServer(models, address, options.threads)
         self._rest = RestServer(
@@ -120,6 +129,12 @@ class Server:
         )
         self._grpc.start()
         self._rest.start()
+        if options.model_config_file and options.model_config_file_poll_wait_seconds > 0:
+            self._config_poll = ConfigPoll(
+                self._manager,
+                options.model_config_file,
+                options.model_config_file_poll_wait_seconds,
+            )
 
 
 def serve(options: ServerOptions, stop: threading.Event | None = None) -> int:
@@ -150,6 +165,13 @@ def serve(options: ServerOptions, stop: threading.Event | None = None) -> int:
         finally:
             server.stop()
     return 0
+
+
+def _configs(options: ServerOptions) -> list[ModelConfig]:
+    if options.model_config_file:
+        return read_config_file(options.model_config_file)
+    assert options.base_path  # `check` saw to it.
+    return [ModelConfig(options.model_name, options.base_path)]
 
 
 def _rules(options: ServerOptions) -> LoadRules:

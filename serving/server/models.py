@@ -1,7 +1,7 @@
 """The models a server holds, found by the `ModelSpec` of a request."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import grpc
 from tensorflow_serving.apis import (
@@ -9,9 +9,12 @@ from tensorflow_serving.apis import (
     get_model_status_pb2,
     model_pb2,
 )
+from tensorflow_serving.config import model_server_config_pb2
 
+from serving.server.model_config import from_proto
+from serving.server.model_manager import ModelManager
 from serving.server.status import ServingError, invalid_argument
-from serving.server.versions import HeldVersion, ModelVersions, not_found
+from serving.server.versions import HeldVersion, not_found
 
 _SIGNATURE_DEF = "signature_def"
 
@@ -19,13 +22,9 @@ _SIGNATURE_DEF = "signature_def"
 class Models:
     """Every model by name, with the questions that clients ask about them."""
 
-    def __init__(self, models: Mapping[str, ModelVersions]):
-        """Hold the models.
-
-        Args:
-            models: The versions of each model, by its name.
-        """
-        self._models = models
+    def __init__(self, manager: ModelManager):
+        """Answer for the models of a manager."""
+        self._manager = manager
 
     @contextlib.contextmanager
     def acquire(self, spec: model_pb2.ModelSpec) -> Iterator[HeldVersion]:
@@ -34,8 +33,8 @@ class Models:
         Raises:
             ServingError: If the spec names no version that answers.
         """
-        number = _number(spec)
-        model = self._models.get(spec.name)
+        number = self._number(spec)
+        model = self._manager.get(spec.name)
         if model is None:
             raise not_found(spec.name, number)
         with model.acquire(number) as version:
@@ -47,8 +46,8 @@ class Models:
         Raises:
             ServingError: If there is no such version.
         """
-        number = _number(spec)
-        model = self._models.get(spec.name)
+        number = self._number(spec)
+        model = self._manager.get(spec.name)
         versions = model.snapshot() if model else []
         if number is not None:
             versions = [version for version in versions if version.number == number]
@@ -83,14 +82,26 @@ class Models:
             response.metadata[_SIGNATURE_DEF].Pack(signatures)
             return response
 
+    def reload(self, config: model_server_config_pb2.ModelServerConfig) -> None:
+        """Serve the models of a new configuration, and no others.
 
-def _number(spec: model_pb2.ModelSpec) -> int | None:
-    if not spec.name:
-        raise invalid_argument("ModelSpec has no name specified.")
-    choice = spec.WhichOneof("version_choice")
-    if choice == "version_label":
-        raise invalid_argument(f"Unrecognized servable version label: {spec.version_label}")
-    return spec.version.value if choice == "version" else None
+        Raises:
+            ServingError: If the configuration is none, or does not work.
+        """
+        if config.WhichOneof("config") != "model_config_list":
+            raise invalid_argument(
+                "ServerModelConfig type not supported by HandleReloadConfigRequest. Only "
+                "ModelConfigList is currently supported"
+            )
+        self._manager.reload(from_proto(config))
+
+    def _number(self, spec: model_pb2.ModelSpec) -> int | None:
+        if not spec.name:
+            raise invalid_argument("ModelSpec has no name specified.")
+        choice = spec.WhichOneof("version_choice")
+        if choice == "version_label":
+            return self._manager.labelled(spec.name, spec.version_label)
+        return spec.version.value if choice == "version" else None
 
 
 def _check_metadata_fields(request: get_model_metadata_pb2.GetModelMetadataRequest) -> None:

@@ -28,7 +28,13 @@ class ServerOptions:
 
     Attributes:
         model_name: Name that requests give.
-        base_path: Folder that holds one folder a version, each named by an integer.
+        base_path: Folder that holds one folder a version, each named by an integer; None where
+            a file names the models.
+        model_config_file: `ModelServerConfig` in text format, in place of name and base path.
+        model_config_file_poll_wait_seconds: Pause between two looks into that file; 0 reads it
+            once.
+        allow_version_labels_for_unavailable_models: Lets a new label name a version that does
+            not answer yet, as every one does not at the start.
         host: Address both ports are bound to. The default reaches this machine alone.
         port: Port of gRPC; 0 takes a free one.
         rest_api_port: Port of REST; 0 takes a free one.
@@ -46,8 +52,11 @@ class ServerOptions:
         announce: Called with the addresses when both ports answer; None prints them.
     """
 
-    model_name: str
-    base_path: pathlib.Path
+    model_name: str = "default"
+    base_path: pathlib.Path | None = None
+    model_config_file: pathlib.Path | None = None
+    model_config_file_poll_wait_seconds: float = 0.0
+    allow_version_labels_for_unavailable_models: bool = False
     host: str = "127.0.0.1"
     port: int = 8500
     rest_api_port: int = 8501
@@ -75,7 +84,17 @@ def check(options: ServerOptions) -> None:
     Raises:
         UserError: Naming the option and what to give instead.
     """
-    if not options.base_path.is_dir():
+    if options.base_path is None:
+        if options.model_config_file is None:
+            raise UserError(
+                "neither model_base_path nor model_config_file was given: name the folder of one "
+                "model, or the file that lists several"
+            )
+    elif options.model_config_file is not None:
+        raise UserError(
+            "model_base_path and model_config_file were both given; keep one of the two"
+        )
+    elif not options.base_path.is_dir():
         raise UserError(
             f"{options.base_path}: no such folder. It is the base path of the model "
             f"{options.model_name!r} and should hold a folder a version (1, 2, ...): export a "

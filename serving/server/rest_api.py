@@ -6,14 +6,22 @@ import re
 import urllib.parse
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
-import grpc
 from google.protobuf import json_format, message
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
 
+from serving.server.example_methods import CLASSIFY, REGRESS
+from serving.server.inference import ExampleMethod, run_method
+from serving.server.json_examples import read_examples
 from serving.server.json_request import read_predict, signature_name
-from serving.server.json_response import write_error, write_predict
+from serving.server.json_response import (
+    write_classification,
+    write_error,
+    write_predict,
+    write_regression,
+)
 from serving.server.json_values import parse_object
 from serving.server.models import Models
 from serving.server.predict import DEFAULT_SIGNATURE, predict
@@ -97,13 +105,22 @@ class RestApi:
 
     def _run(self, match: re.Match, body: bytes, method: str, target: str) -> bytes:
         # The path is matched without regard to case, the name of the method is not.
-        if match["method"] in ("classify", "regress"):
-            raise ServingError(
-                grpc.StatusCode.UNIMPLEMENTED,
-                f"This server does not implement {match['method']}; use predict",
-            )
+        if match["method"] == "classify":
+            return write_classification(self._infer(CLASSIFY, match, body))
+        if match["method"] == "regress":
+            return write_regression(self._infer(REGRESS, match, body))
         if match["method"] != "predict":
             raise invalid_argument(f"Malformed request: {method} {target}")
+        return self._predict(match, body)
+
+    def _infer(self, method: ExampleMethod, match: re.Match, body: bytes) -> Any:
+        document = parse_object(body)
+        name = signature_name(document) or DEFAULT_SIGNATURE
+        given = read_examples(document)
+        with self._models.acquire(_model_spec(match)) as version:
+            return run_method(method, version.session, name, given, self._timeout_in_ms)
+
+    def _predict(self, match: re.Match, body: bytes) -> bytes:
         document = parse_object(body)
         name = signature_name(document)
         # One version answers the whole request, though a newer one may arrive meanwhile.

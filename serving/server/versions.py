@@ -12,10 +12,13 @@ import grpc
 
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
-from serving.server.version_folders import latest, versions_on_disk
+from serving.server.version_choice import Latest, VersionChoice
+from serving.server.version_folders import versions_on_disk
 from serving.server.version_policy import State, next_action
 
 _log = logging.getLogger("seqloom.serving")
+
+_NEWEST = Latest()
 
 
 @dataclasses.dataclass
@@ -70,27 +73,37 @@ class LoadRules:
 
 
 class ModelVersions:
-    """Keeps the latest version of a model served while its folder changes.
+    """Keeps the chosen versions of a model served while its folder changes.
 
     One thread looks at the folder and loads; requests only ever `acquire`.
     """
 
-    def __init__(self, name: str, base_path: pathlib.Path, rules: LoadRules):
+    def __init__(
+        self,
+        name: str,
+        base_path: pathlib.Path,
+        rules: LoadRules,
+        choice: VersionChoice = _NEWEST,
+    ):
         """Prepare; nothing is read before `start`.
 
         Args:
             name: Name of the model.
             base_path: Folder of its versions.
             rules: How they are looked for and loaded.
+            choice: Which of them are served.
         """
         self._name = name
         self._base_path = base_path
+        self._choice = choice
         self._rules = rules
         self._changed = threading.Condition()
         self._versions: dict[int, Version] = {}
         self._failed: dict[int, ServingError] = {}
+        self._wanted: frozenset[int] = frozenset()
         self._complaint = ""
         self._stopping = threading.Event()
+        self._look = threading.Event()
         self._giving_up = False
         self._thread = threading.Thread(target=self._run, name=f"versions of {name}", daemon=True)
         self._unloading: list[threading.Thread] = []
@@ -98,6 +111,17 @@ class ModelVersions:
     def start(self) -> None:
         """Begin to look for versions and to load them."""
         self._thread.start()
+
+    def configure(self, base_path: pathlib.Path, choice: VersionChoice) -> None:
+        """Serve these versions from now on.
+
+        Args:
+            base_path: Folder of the versions.
+            choice: Which of them are served.
+        """
+        with self._changed:
+            self._base_path, self._choice = base_path, choice
+        self._look.set()
 
     def close(self, patience_seconds: float | None = None) -> None:
         """Stop looking, then unload everything once its requests have ended.
@@ -107,6 +131,7 @@ class ModelVersions:
                 them take their time.
         """
         self._stopping.set()
+        self._look.set()
         if self._thread.ident is not None:
             self._thread.join()
         for version in self._with_state(State.AVAILABLE):
@@ -131,13 +156,13 @@ class ModelVersions:
             Whether one answers; False if `stop` came first.
 
         Raises:
-            ServingError: If the version that should be served failed to load.
+            ServingError: If all versions that should be served failed to load.
         """
         while not stop.is_set():
             with self._changed:
                 if self._latest_available() is not None:
                     return True
-                for number, error in self._failed.items():
+                for number, error in self._all_failed().items():
                     raise ServingError(
                         error.code,
                         f"{self._name} version {number} failed to load: {error.message}",
@@ -182,7 +207,7 @@ class ModelVersions:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                wanted = latest(versions_on_disk(self._base_path))
+                wanted = self._choice.choose(versions_on_disk(self._base_path))
             except OSError as error:
                 # What is served goes on being served while its folder cannot be read.
                 self._complain(f"{self._base_path}: cannot be read: {error}")
@@ -193,7 +218,8 @@ class ModelVersions:
                         "folder with an integer for its name"
                     )
                 self._reconcile(wanted)
-            self._stopping.wait(self._rules.poll_seconds)
+            self._look.wait(self._rules.poll_seconds)
+            self._look.clear()
 
     def _complain(self, text: str) -> None:
         """Log a lasting trouble once, not at every look."""
@@ -204,6 +230,7 @@ class ModelVersions:
     def _reconcile(self, wanted: dict[int, pathlib.Path]) -> None:
         with self._changed:
             self._failed = {n: error for n, error in self._failed.items() if n in wanted}
+            self._wanted = frozenset(wanted)
         while not self._stopping.is_set():
             action = next_action(self._states(), wanted.keys())
             if action is None:
@@ -291,6 +318,10 @@ class ModelVersions:
     def _with_state(self, state: State) -> list[Version]:
         with self._changed:
             return [version for version in self._versions.values() if version.state is state]
+
+    def _all_failed(self) -> dict[int, ServingError]:
+        """The errors, if not one of the versions that should be served is left to try."""
+        return self._failed if self._wanted <= self._failed.keys() else {}
 
     def _latest_available(self) -> Version | None:
         available = [one for one in self._versions.values() if one.state is State.AVAILABLE]

@@ -2,12 +2,15 @@
 
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import tensorflow as tf
 from google.protobuf import message
-from tensorflow_serving.apis import prediction_log_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
+from serving.server.example_methods import CLASSIFY, EXAMPLE_METHODS, REGRESS
+from serving.server.inference import ExampleMethod, run_method, run_tasks
 from serving.server.predict import DEFAULT_SIGNATURE, predict
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError, from_tensorflow, invalid_argument
@@ -60,11 +63,26 @@ def _replay(session: SavedModelSession, record: bytes, path: pathlib.Path) -> No
     except message.DecodeError:
         raise invalid_argument(f"Failed to parse warmup record: {record!r} from {path}") from None
     kind = log.WhichOneof("log_type")
-    if kind != "predict_log":
+    if kind == "predict_log":
+        _replay_predict(session, log.predict_log.request)
+    elif kind == "classify_log":
+        _replay_examples(CLASSIFY, session, log.classify_log.request)
+    elif kind == "regress_log":
+        _replay_examples(REGRESS, session, log.regress_log.request)
+    elif kind == "multi_inference_log":
+        run_tasks(EXAMPLE_METHODS, session, 0, log.multi_inference_log.request)
+    else:
         raise ServingError(
             grpc.StatusCode.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind} in {path}"
         )
-    request = log.predict_log.request
+
+
+def _replay_examples(method: ExampleMethod, session: SavedModelSession, request: Any) -> None:
+    name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+    run_method(method, session, name, request.input)
+
+
+def _replay_predict(session: SavedModelSession, request: predict_pb2.PredictRequest) -> None:
     predict(
         session,
         request.model_spec.signature_name or DEFAULT_SIGNATURE,

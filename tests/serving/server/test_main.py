@@ -181,11 +181,11 @@ def test_requests_beyond_the_drain_are_given_up(base_path):
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert eventually(lambda: server._versions._versions[1].in_flight == 1)
+    assert eventually(lambda: server._manager.get("translation")._versions[1].in_flight == 1)
     server.stop()
     thread.join()
     assert len(failures) == 1
-    assert eventually(lambda: server._versions._versions[1].in_flight == 0)
+    assert eventually(lambda: server._manager.get("translation")._versions[1].in_flight == 0)
 
 
 @pytest.fixture

@@ -358,12 +358,6 @@ def test_the_first_fault_wins_over_an_unknown_model(error):
             404,
             "Servable not found for request: Latest(other)",
         ),
-        (
-            "POST",
-            "/v1/models/translation:classify",
-            501,
-            "This server does not implement classify; use predict",
-        ),
     ],
 )
 def test_bad_paths(error, method, path, status, message):

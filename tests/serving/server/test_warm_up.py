@@ -69,10 +69,10 @@ def test_a_folder_without_records_needs_none(folder, session):
         (
             [
                 prediction_log_pb2.PredictionLog(
-                    regress_log=prediction_log_pb2.RegressLog()
+                    session_run_log=prediction_log_pb2.SessionRunLog()
                 ).SerializeToString()
             ],
-            "Unsupported log_type for warmup: regress_log",
+            "Unsupported log_type for warmup: session_run_log",
         ),
         ([log(b"")] * 1001, r"Number of warmup records exceeds the maximum \(1000\)"),
     ],
