@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from models.initializers import uniform
@@ -17,9 +18,9 @@ _NEVER = -1e9
 class VocabularyProjection(keras.layers.Layer):
     """`logits = features · kernelᵀ + bias`, one row of the kernel a word.
 
-    Rows by word are what `tf.nn.nce_loss` takes. The bias starts at -log V, so that scores are
-    log probabilities of a flat distribution from the first step, as a self-normalised loss
-    wants.
+    Rows by word are what `tf.nn.nce_loss` takes. The bias starts at -log V, or with `start_from`
+    at the logarithm of known shares, so that scores are log probabilities from the first step, as
+    a self-normalised loss wants.
 
     Args:
         vocabulary_size: Words, V.
@@ -72,6 +73,19 @@ class VocabularyProjection(keras.layers.Layer):
             bias = tf.where(never, _NEVER, bias)
         shape = tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], 0)
         return tf.reshape(logits + bias, shape)  # [..., V]
+
+    def start_from(self, counts: np.ndarray) -> None:
+        """Set the bias so that the first scores are log probabilities of the unigram distribution.
+
+        A loss that estimates by noise words has otherwise to learn first how often each word
+        comes, one drawn word at a time.
+
+        Args:
+            counts: [V], how often each word stands in the training data. A word never seen counts
+                once.
+        """
+        seen = np.maximum(np.asarray(counts, np.float64), 1.0)  # [V]
+        self.bias.assign(np.log(seen / seen.sum()))
 
     @property
     def rows(self) -> tf.Variable | tf.Tensor:

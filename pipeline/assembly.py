@@ -7,8 +7,10 @@ import tensorflow as tf
 
 from models.errors import UserError
 from models.losses import SAMPLED_LOSSES, FullSoftmax, VocabularyLoss
+from models.projection import VocabularyProjection
 from models.search.hypotheses import SearchOptions
 from pipeline.experiment import Experiment
+from pipeline.prepare.sides import sides_of
 from pipeline.workspace import Workspace
 
 
@@ -29,10 +31,36 @@ def build_loss(
     options = experiment.train.loss
     if options.kind == "full":
         return FullSoftmax(options.label_smoothing)
-    counts = _unigram_counts(workspace.counts("target"), vocabulary_size)
+    path = workspace.counts("target")
+    counts = _read_counts(path, vocabulary_size)
+    if counts.sum() <= 0:
+        raise UserError(
+            f"{path} counts no word at all, so that train.loss.kind has no noise to draw; name "
+            f"inputs in data.train and run `seqloom prepare` again, or set train.loss.kind to full"
+        )
     return SAMPLED_LOSSES[options.kind](
         counts, options.noise_words, options.distortion, options.noise
     )
+
+
+def start_projection(
+    experiment: Experiment, workspace: Workspace, projection: VocabularyProjection
+) -> None:
+    """Let a model begin with the words of its vocabulary as likely as the training data have them.
+
+    Training then begins with what words follow from, instead of how often each comes. Labels of
+    whole texts begin as likely as each other.
+
+    Args:
+        experiment: The experiment.
+        workspace: Holds the unigram counts.
+        projection: The model's, with variables.
+
+    Raises:
+        UserError: If there are no counts of these words.
+    """
+    if sides_of(experiment)["target"].kind != "label":
+        projection.start_from(_read_counts(workspace.counts("target"), projection.vocabulary_size))
 
 
 def search_options(experiment: Experiment, **changes: int | str) -> SearchOptions:
@@ -55,8 +83,8 @@ def configure_tensorflow(experiment: Experiment) -> None:
         pass  # TensorFlow has started already and keeps the threads it has.
 
 
-def _unigram_counts(path: pathlib.Path, vocabulary_size: int) -> np.ndarray:
-    """Counts, int64 [V], by id; of at least one word."""
+def _read_counts(path: pathlib.Path, vocabulary_size: int) -> np.ndarray:
+    """Unigram counts, int64 [V], by id."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
@@ -66,10 +94,5 @@ def _unigram_counts(path: pathlib.Path, vocabulary_size: int) -> np.ndarray:
         raise UserError(
             f"{path} counts {len(counts)} words, and the model scores {vocabulary_size}; run "
             f"`seqloom prepare` again"
-        )
-    if counts.sum() <= 0:
-        raise UserError(
-            f"{path} counts no word at all, so that train.loss.kind has no noise to draw; name "
-            f"inputs in data.train and run `seqloom prepare` again, or set train.loss.kind to full"
         )
     return counts

@@ -15,7 +15,7 @@ from models.errors import UserError
 from models.keras_recurrent import refuse_cudnn
 from models.losses import perplexity
 from models.sequence_model import SequenceModel
-from pipeline.assembly import build_loss, configure_tensorflow
+from pipeline.assembly import build_loss, configure_tensorflow, start_projection
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import read_pairs
 from pipeline.experiment import Experiment, TrainSection
@@ -154,6 +154,7 @@ class Trainer:
             self.model: SequenceModel = self._task.build_model()
         finally:
             keras.config.set_dtype_policy("float32")
+        start_projection(self._experiment, self._workspace, self.model.projection)
         self.model.loss_function = build_loss(
             self._experiment, self._workspace, self.model.projection.vocabulary_size
         )

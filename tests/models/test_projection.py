@@ -86,3 +86,10 @@ def test_a_layer_made_from_its_configuration_is_equal():
     assert again.get_config() == projection.get_config()
     features = random_tensor(2, FEATURES)
     close(again(features), projection(features), 0.0)
+
+
+def test_it_starts_from_the_unigram_distribution():
+    projection = make()
+    projection.start_from(np.array([0, 1, 3, 5, 10]))  # a word never seen counts once
+    logits = projection(tf.zeros([1, FEATURES]))
+    close(tf.exp(logits), np.array([[1, 1, 3, 5, 10]]) / 20)

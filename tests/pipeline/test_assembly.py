@@ -6,23 +6,32 @@ import pytest
 
 from models.errors import UserError
 from models.losses import FullSoftmax, NoiseContrastiveEstimation, SampledSoftmax
-from pipeline.assembly import build_loss
+from models.projection import VocabularyProjection
+from pipeline.assembly import build_loss, start_projection
 from pipeline.experiment import Experiment
 from pipeline.workspace import Workspace
 
 COUNTS = [0, 5, 0, 90, 40, 40, 7, 0]
 
 
-def make(folder, counts, **train):
-    """The loss of an experiment whose target words came so often."""
+def make_workspace(folder, counts):
+    """A workspace whose target words came so often."""
     workspace = Workspace(folder)
     if counts is not None:
         workspace.data.mkdir(parents=True)
         lines = [f"piece{index}\t{count}\n" for index, count in enumerate(counts)]
         workspace.counts("target").write_text("".join(lines), encoding="utf-8")
+    return workspace
+
+
+def make_experiment(**settings):
     corpus = {"format": "tsv", "path": "corpus.tsv"}
-    experiment = Experiment(name="x", data={"train": [corpus]}, train=train)
-    return build_loss(experiment, workspace, len(COUNTS))
+    return Experiment(name="x", data={"train": [corpus]}, **settings)
+
+
+def make(folder, counts, **train):
+    """The loss of an experiment whose target words came so often."""
+    return build_loss(make_experiment(train=train), make_workspace(folder, counts), len(COUNTS))
 
 
 def test_the_kind_is_one_line(tmp_path):
@@ -62,3 +71,15 @@ def test_counts_that_no_noise_can_be_drawn_by(tmp_path, counts, noise, message):
 def test_the_sampled_softmax_is_not_compiled_by_xla():
     with pytest.raises(pydantic.ValidationError, match="XLA cannot compile the loss 'sampled'"):
         make(None, None, jit_compile=True, loss={"kind": "sampled"})
+
+
+@pytest.mark.parametrize(("task", "informed"), [("translation", True), ("classification", False)])
+def test_words_start_as_likely_as_they_come_and_labels_alike(tmp_path, task, informed):
+    projection = VocabularyProjection(len(COUNTS), 3)
+    projection.build()
+    flat = projection.bias.numpy()
+    experiment = make_experiment(model={"task": task})
+    start_projection(experiment, make_workspace(tmp_path, COUNTS), projection)
+    seen = np.maximum(COUNTS, 1)
+    wanted = np.log(seen / seen.sum()) if informed else flat
+    np.testing.assert_allclose(projection.bias.numpy(), wanted, rtol=1e-6)
