@@ -170,16 +170,29 @@ def run(experiment: ExperimentFile, overrides: Overrides = _NOTHING) -> None:
     run_stages(*_load(experiment, overrides), _console())
 
 
-@app.command(epilog=_example("seqloom serve configs/demo.yaml --port 8500 --rest-api-port 8501"))
+@app.command(
+    epilog=_example("seqloom serve configs/demo.yaml --port 8500 --rest-api-port 8501"),
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
 def serve(
-    experiment: ExperimentFile,
+    context: typer.Context,
+    experiment: Annotated[
+        pathlib.Path | None,
+        typer.Argument(
+            metavar="[EXPERIMENT.yaml] [--FLAG=VALUE]...",
+            help="The experiment, and flags of TensorFlow Serving; or such flags alone.",
+        ),
+    ] = None,
     overrides: Overrides = _NOTHING,
     engine: Annotated[
         str | None, typer.Option(help="auto, embedded or tensorflow; the experiment's if left out.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind to.")] = None,
     port: Annotated[int | None, typer.Option(help="gRPC; 0 takes a free one.")] = None,
-    rest_api_port: Annotated[int | None, typer.Option(help="REST; 0 takes a free one.")] = None,
+    rest_api_port: Annotated[
+        int | None,
+        typer.Option("--rest-api-port", "--rest_api_port", help="REST; 0 takes a free one."),
+    ] = None,
     address_file: Annotated[
         pathlib.Path | None, typer.Option(help="Written, as JSON, once both ports answer.")
     ] = None,
@@ -187,13 +200,30 @@ def serve(
     """Serve the newest exported version, and newer ones as they appear."""
     options = {"engine": engine, "host": host, "port": port, "rest_api_port": rest_api_port}
     given = [f"serving.{key}={value}" for key, value in options.items() if value is not None]
-    from pipeline.serve import serve_stage
+    from pipeline.serve import serve_flags, serve_stage
     from serving.server.engine import find_program
+    from serving.server.flags import parse
 
-    loaded, workspace = _load(experiment, [*overrides, *given])
+    # A flag that stands where the experiment might have stood is no experiment.
+    words = [*([str(experiment)] if experiment else []), *context.args]
+    flags = parse([word for word in words if word.startswith("-")])
+    files = [word for word in words if not word.startswith("-")]
+    if len(files) > 1:
+        raise UserError(f"{files[1]}: unexpected; flags take the form --flag=value")
+    if not files:
+        if overrides:
+            raise UserError("--set changes an experiment, and none was given")
+        here = {"host": host, "port": port, "rest_api_port": rest_api_port}
+        flags |= {key: value for key, value in here.items() if value is not None}
+        if address_file is not None:
+            flags["address_file"] = address_file
+        if not find_program(engine or "auto"):
+            _quiet_tensorflow()
+        sys.exit(serve_flags(flags, engine or "auto"))
+    loaded, workspace = _load(pathlib.Path(files[0]), [*overrides, *given])
     if not find_program(loaded.serving.engine):
         _quiet_tensorflow()
-    sys.exit(serve_stage(loaded, workspace, address_file))
+    sys.exit(serve_stage(loaded, workspace, address_file, flags))
 
 
 @app.command(

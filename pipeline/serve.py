@@ -1,17 +1,23 @@
 """The stage that serves an experiment's exports, without TensorFlow in its own process."""
 
+import dataclasses
 import pathlib
+from typing import Any
 
 from models.errors import UserError
 from pipeline.experiment import Experiment
 from pipeline.workspace import Workspace
 from serving.server.engine import serve
+from serving.server.flags import Value
 from serving.server.options import ServerOptions
 from serving.server.version_folders import versions_on_disk
 
 
 def serve_stage(
-    experiment: Experiment, workspace: Workspace, address_file: pathlib.Path | None
+    experiment: Experiment,
+    workspace: Workspace,
+    address_file: pathlib.Path | None,
+    flags: dict[str, Value],
 ) -> int:
     """Serve an experiment's exports until told to stop.
 
@@ -19,6 +25,7 @@ def serve_stage(
         experiment: The experiment.
         workspace: Its workspace.
         address_file: Written once both ports answer; None for none.
+        flags: Fields of `ServerOptions` that stand above the experiment's.
 
     Returns:
         The server's exit status.
@@ -26,22 +33,54 @@ def serve_stage(
     Raises:
         UserError: If nothing was exported yet, or the server cannot be started so.
     """
+    _refuse_models(flags)
     base = workspace.export / experiment.export.model_name
     if not base.is_dir() or not versions_on_disk(base):
         raise UserError(f"{base}: no exported version yet; run `seqloom export` first")
     options = experiment.serving
+    served: dict[str, Any] = {**flags}
     return serve(
-        ServerOptions(
-            model_name=experiment.export.model_name,
-            base_path=base,
-            host=options.host,
-            port=options.port,
-            rest_api_port=options.rest_api_port,
-            file_system_poll_wait_seconds=options.file_system_poll_wait_seconds,
-            threads=options.threads,
-            intra_op_threads=experiment.cluster.intra_op_threads,
-            inter_op_threads=experiment.cluster.inter_op_threads,
-            address_file=address_file,
+        dataclasses.replace(
+            ServerOptions(
+                model_name=experiment.export.model_name,
+                base_path=base,
+                host=options.host,
+                port=options.port,
+                rest_api_port=options.rest_api_port,
+                file_system_poll_wait_seconds=options.file_system_poll_wait_seconds,
+                threads=options.threads,
+                intra_op_threads=experiment.cluster.intra_op_threads,
+                inter_op_threads=experiment.cluster.inter_op_threads,
+                address_file=address_file,
+            ),
+            **served,
         ),
         options.engine,
     )
+
+
+def serve_flags(flags: dict[str, Value], engine: str) -> int:
+    """Serve what the flags say, without an experiment, until told to stop.
+
+    Args:
+        flags: Fields of `ServerOptions`.
+        engine: Name of the engine.
+
+    Returns:
+        The server's exit status.
+
+    Raises:
+        UserError: If the server cannot be started so.
+    """
+    given: dict[str, Any] = {**flags}
+    return serve(ServerOptions(**given), engine)
+
+
+def _refuse_models(flags: dict[str, Value]) -> None:
+    """An experiment serves its own exports."""
+    for option, flag in (("base_path", "model_base_path"), ("model_config_file",) * 2):
+        if option in flags:
+            raise UserError(
+                f"an experiment and --{flag} were both given: keep the experiment, which serves "
+                "its own exports, or the flag"
+            )

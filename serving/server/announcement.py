@@ -52,7 +52,8 @@ def _lines(options: ServerOptions, addresses: Addresses) -> list[str]:
     if options.on_loopback:
         reach = f"Only this machine can connect (host {options.host}); host 0.0.0.0 lets all in."
     else:
-        reach = f"Other machines can connect (host {options.host}), and nothing is encrypted."
+        clear = "REST is not encrypted" if options.ssl_config_file else "nothing is encrypted"
+        reach = f"Other machines can connect (host {options.host}), and {clear}."
     served = f"{options.model_name} from {options.base_path}"
     if options.model_config_file:
         served = f"the models of {options.model_config_file}"

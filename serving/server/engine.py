@@ -66,6 +66,7 @@ def arguments(options: ServerOptions) -> list[str]:
         f"--port={options.port}",
         f"--rest_api_port={options.rest_api_port}",
         *_model_arguments(options),
+        *_file_arguments(options),
         f"--file_system_poll_wait_seconds={poll}",
         f"--rest_api_timeout_in_ms={options.rest_api_timeout_in_ms}",
         f"--max_num_load_retries={options.max_num_load_retries}",
@@ -88,6 +89,12 @@ def _model_arguments(options: ServerOptions) -> list[str]:
         f"--model_config_file_poll_wait_seconds={poll}",
         f"--allow_version_labels_for_unavailable_models={allow}",
     ]
+
+
+def _file_arguments(options: ServerOptions) -> list[str]:
+    names = ("grpc_socket_path", "ssl_config_file", "monitoring_config_file")
+    given = {name: getattr(options, name) for name in names}
+    return [f"--{name}={path}" for name, path in given.items() if path is not None]
 
 
 def _become(program: pathlib.Path, options: ServerOptions) -> None:

@@ -3,6 +3,8 @@
 import concurrent.futures
 import functools
 import logging
+import pathlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +29,7 @@ from tensorflow_serving.apis import (
 
 from serving.server.example_methods import CLASSIFY, EXAMPLE_METHODS, REGRESS
 from serving.server.inference import ExampleMethod, run_method, run_tasks
+from serving.server.metrics import Metrics
 from serving.server.models import Models
 from serving.server.ports import cannot_be_had
 from serving.server.predict import DEFAULT_SIGNATURE, predict
@@ -49,13 +52,24 @@ _OPTIONS = (
 class GrpcServer:
     """Serves the gRPC API on one port, from threads of its own."""
 
-    def __init__(self, models: Models, address: str, threads: int):
+    def __init__(
+        self,
+        models: Models,
+        address: str,
+        threads: int,
+        metrics: Metrics,
+        credentials: grpc.ServerCredentials | None = None,
+        socket_path: pathlib.Path | None = None,
+    ):
         """Bind the port; `start` begins to answer.
 
         Args:
             models: What is served.
             address: `host:port`; port 0 takes a free one.
             threads: Requests answered at once.
+            metrics: Counts the requests.
+            credentials: For TLS on the port; None speaks in the clear.
+            socket_path: A unix socket to answer on too.
 
         Raises:
             UserError: If the port cannot be had.
@@ -65,7 +79,7 @@ class GrpcServer:
             concurrent.futures.ThreadPoolExecutor(threads, "grpc"), options=_OPTIONS
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(models), self._server
+            PredictionService(models, metrics), self._server
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(models), self._server
@@ -73,7 +87,9 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (_PREDICTION, _MODEL, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
-        self.port = _bind(self._server, address)
+        self.port = _bind(self._server, address, credentials)
+        if socket_path:
+            _bind(self._server, f"unix:{socket_path.absolute()}", None)
 
     def start(self) -> None:
         """Answer from now on."""
@@ -91,8 +107,10 @@ class GrpcServer:
         self._server.stop(drain_seconds).wait()
 
 
-def _bind(server: grpc.Server, address: str) -> int:
+def _bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
     try:
+        if credentials:
+            return server.add_secure_port(address, credentials)
         return server.add_insecure_port(address)
     except RuntimeError as error:
         raise cannot_be_had("gRPC", address, str(error)) from None
@@ -114,13 +132,36 @@ def _answered(method: Callable) -> Callable:
     return call
 
 
+def _counted(method: Callable) -> Callable:
+    """Count the calls of a method, by the model they ask and the status they get."""
+
+    @functools.wraps(method)
+    def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        started = time.monotonic()
+        status = grpc.StatusCode.OK
+        try:
+            return method(self, request, context)
+        except Exception:
+            # `abort` has set the code, and raises to end the call.
+            status = context.code() or grpc.StatusCode.UNKNOWN
+            raise
+        finally:
+            asked = request.tasks[0] if getattr(request, "tasks", None) else request
+            name = asked.model_spec.name if hasattr(asked, "model_spec") else ""
+            self.metrics.record(name, method.__name__, "GRPC", status.name, started)
+
+    return call
+
+
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """Predict, Classify, Regress, MultiInference and GetModelMetadata."""
 
-    def __init__(self, models: Models):
-        """Answer for these models."""
+    def __init__(self, models: Models, metrics: Metrics):
+        """Answer for these models, and count the requests."""
         self._models = models
+        self.metrics = metrics
 
+    @_counted
     @_answered
     def Predict(  # noqa: N802  the name is the protocol's
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
@@ -145,6 +186,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             to_proto(array, response.outputs[alias])
         return response
 
+    @_counted
     @_answered
     def Classify(  # noqa: N802
         self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext
@@ -153,6 +195,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         response = classification_pb2.ClassificationResponse()
         return self._infer(CLASSIFY, request, response, context)
 
+    @_counted
     @_answered
     def Regress(  # noqa: N802
         self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext
@@ -160,6 +203,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         """Give a number for each example."""
         return self._infer(REGRESS, request, regression_pb2.RegressionResponse(), context)
 
+    @_counted
     @_answered
     def MultiInference(  # noqa: N802
         self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext

@@ -13,6 +13,7 @@ from serving.server import ports
 from serving.server.announcement import announced
 from serving.server.config_poll import ConfigPoll
 from serving.server.grpc_server import GrpcServer
+from serving.server.metrics import PROMETHEUS_PATH, Metrics
 from serving.server.model_config import ModelConfig, read_config_file
 from serving.server.model_manager import ModelManager
 from serving.server.models import Models
@@ -21,6 +22,8 @@ from serving.server.rest_api import RestApi
 from serving.server.rest_server import RestServer
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
+from serving.server.text_config import MonitoringConfig, read_text_proto
+from serving.server.tls import server_credentials
 from serving.server.versions import LoadRules
 from serving.server.warmup import warm_up
 
@@ -53,6 +56,10 @@ class Server:
             _rules(options), options.allow_version_labels_for_unavailable_models
         )
         self._config_poll: ConfigPoll | None = None
+        self._credentials = (
+            server_credentials(options.ssl_config_file) if options.ssl_config_file else None
+        )
+        self._metrics_path = _metrics_path(options)
         self._grpc: GrpcServer | None = None
         self._rest: RestServer | None = None
         self.addresses: Addresses | None = None
@@ -115,9 +122,12 @@ class Server:
         options = self._options
         models = Models(self._manager)
         address = ports.joined(options.host, options.port)
-        self._grpc = GrpcServer(models, address, options.threads)
+        metrics = Metrics()
+        self._grpc = GrpcServer(
+            models, address, options.threads, metrics, self._credentials, options.grpc_socket_path
+        )
         self._rest = RestServer(
-            RestApi(models, options.rest_api_timeout_in_ms),
+            RestApi(models, options.rest_api_timeout_in_ms, metrics, self._metrics_path),
             rest,
             options.threads,
             options.rest_api_max_body_bytes,
@@ -165,6 +175,15 @@ def serve(options: ServerOptions, stop: threading.Event | None = None) -> int:
         finally:
             server.stop()
     return 0
+
+
+def _metrics_path(options: ServerOptions) -> str | None:
+    if not options.monitoring_config_file:
+        return None
+    flag = "monitoring_config_file"
+    config = read_text_proto(flag, options.monitoring_config_file, MonitoringConfig)
+    prometheus = config.prometheus_config
+    return (prometheus.path or PROMETHEUS_PATH) if prometheus.enable else None
 
 
 def _configs(options: ServerOptions) -> list[ModelConfig]:

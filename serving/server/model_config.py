@@ -4,22 +4,18 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import TypeVar
 
 import grpc
-from google.protobuf import message, text_format
 from tensorflow_serving.config import model_server_config_pb2
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import (
     FileSystemStoragePathSourceConfig,
 )
 
-from models.errors import UserError
 from serving.server.status import ServingError, invalid_argument
+from serving.server.text_config import read_text_proto
 from serving.server.version_choice import All, Latest, Specific, VersionChoice
 
 _PLATFORM = "tensorflow"
-
-_Message = TypeVar("_Message", bound=message.Message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,28 +33,6 @@ class ModelConfig:
     base_path: pathlib.Path
     choice: VersionChoice = Latest()
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-
-def read_text_proto(flag: str, path: pathlib.Path, proto: type[_Message]) -> _Message:
-    """Read a configuration file in protobuf's text format.
-
-    Args:
-        flag: The flag that named the file, for the message.
-        path: The file.
-        proto: Type of the message it holds.
-
-    Raises:
-        UserError: If it cannot be read or is no such message.
-    """
-    try:
-        return text_format.Parse(path.read_text(encoding="utf-8"), proto())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--{flag}: {path}: cannot be read ({error})") from None
-    except text_format.ParseError as error:
-        raise UserError(
-            f"--{flag}: Invalid protobuf file: '{path}': line {error}; expected the text format "
-            f"of {proto.DESCRIPTOR.full_name}"
-        ) from None
 
 
 def read_config_file(path: pathlib.Path) -> list[ModelConfig]:

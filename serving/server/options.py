@@ -38,6 +38,12 @@ class ServerOptions:
         host: Address both ports are bound to. The default reaches this machine alone.
         port: Port of gRPC; 0 takes a free one.
         rest_api_port: Port of REST; 0 takes a free one.
+        grpc_socket_path: A unix socket where gRPC answers too, unencrypted; None for none.
+        ssl_config_file: `SSLConfig` in text format: gRPC's port speaks TLS with its key and
+            certificate, and with `client_verify` only to clients whose certificate `custom_ca`
+            signed. REST stays as it is, as in TensorFlow Serving.
+        monitoring_config_file: `MonitoringConfig` in text format: its Prometheus page is served
+            on REST's port.
         file_system_poll_wait_seconds: Pause between two looks into `base_path`.
         threads: Requests that run at once on each port; further ones wait their turn.
         rest_api_timeout_in_ms: A REST request that takes longer is answered with 504.
@@ -60,6 +66,9 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 8500
     rest_api_port: int = 8501
+    grpc_socket_path: pathlib.Path | None = None
+    ssl_config_file: pathlib.Path | None = None
+    monitoring_config_file: pathlib.Path | None = None
     file_system_poll_wait_seconds: float = 1.0
     threads: int = 16
     rest_api_timeout_in_ms: int = 30_000

@@ -3,11 +3,13 @@
 import dataclasses
 import logging
 import re
+import time
 import urllib.parse
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
+import grpc
 from google.protobuf import json_format, message
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
@@ -23,6 +25,7 @@ from serving.server.json_response import (
     write_regression,
 )
 from serving.server.json_values import parse_object
+from serving.server.metrics import Metrics
 from serving.server.models import Models
 from serving.server.predict import DEFAULT_SIGNATURE, predict
 from serving.server.saved_model import SavedModelSession
@@ -44,6 +47,7 @@ _LARGEST_VERSION = (1 << 63) - 1
 
 JSON = "application/json"
 HTML = "text/html"
+PLAIN = "text/plain"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,14 +68,24 @@ class Reply:
 class RestApi:
     """Answers requests for the models; may be called from many threads at once."""
 
-    def __init__(self, models: Models, timeout_in_ms: int):
+    def __init__(
+        self,
+        models: Models,
+        timeout_in_ms: int,
+        metrics: Metrics,
+        metrics_path: str | None = None,
+    ):
         """Answer for these models.
 
         Args:
             models: What is served.
             timeout_in_ms: A model that runs longer is stopped, and the answer is a 504.
+            metrics: Counts the requests.
+            metrics_path: Path of the page that tells them; None for no page.
         """
         self._models = models
+        self._metrics = metrics
+        self._metrics_path = metrics_path
         self._timeout_in_ms = timeout_in_ms
 
     def answer(self, method: str, target: str, body: bytes) -> Reply:
@@ -84,10 +98,13 @@ class RestApi:
         """
         if method not in _METHODS:
             return error_page(501)
+        if self._metrics_path is not None and target.partition("?")[0] == self._metrics_path:
+            return Reply(200, self._metrics.page(), PLAIN)
         if not _OURS.fullmatch(target):
             return error_page(404)
         pattern = {"POST": _PREDICTION, "GET": _MODEL}.get(method)
         match = pattern.fullmatch(target) if pattern else None
+        started, status = time.monotonic(), grpc.StatusCode.OK
         try:
             if match is None:
                 raise invalid_argument(f"Malformed request: {method} {target}")
@@ -98,10 +115,17 @@ class RestApi:
                 return Reply(200, self._run(match, body, method, target))
             return Reply(200, self._describe(match))
         except ServingError as error:
+            status = error.code
             return Reply(error.http_status, write_error(error.message))
         except Exception as error:
+            status = grpc.StatusCode.INTERNAL
             _log.exception("%s %s failed", method, target)
             return Reply(500, write_error(f"{type(error).__name__}: {error}"))
+        finally:
+            # Questions about a model are not counted, as they are not in the real server.
+            if match and method == "POST":
+                name = _decoded(match["name"])
+                self._metrics.record(name, match["method"], "REST", status.name, started)
 
     def _run(self, match: re.Match, body: bytes, method: str, target: str) -> bytes:
         # The path is matched without regard to case, the name of the method is not.

@@ -1,0 +1,116 @@
+"""What the server counts, as Prometheus reads it, under TensorFlow Serving's own names."""
+
+import bisect
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from serving.server.json_values import quoted
+
+PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
+
+# 10 microseconds to about 20 minutes.
+_LATENCY_BOUNDS = [10 * 1.8**power for power in range(33)]
+
+
+class Counter:
+    """A number that grows, for each combination of labels."""
+
+    kind = "counter"
+
+    def __init__(self, labels: Sequence[str]):
+        """Count from nothing.
+
+        Args:
+            labels: Names of the labels.
+        """
+        self._labels = labels
+        self._values: dict[tuple[str, ...], int] = {}
+
+    def add(self, values: tuple[str, ...]) -> None:
+        """Count one more."""
+        self._values[values] = self._values.get(values, 0) + 1
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The lines of the page."""
+        for values, number in sorted(self._values.items()):
+            yield f"{name}{{{_labelled(self._labels, values)}}} {number}"
+
+
+class Histogram:
+    """How often a value fell below each bound, for each combination of labels."""
+
+    kind = "histogram"
+
+    def __init__(self, labels: Sequence[str], bounds: Sequence[float]):
+        """Count from nothing.
+
+        Args:
+            labels: Names of the labels.
+            bounds: Upper bounds of the buckets but the last, which has none.
+        """
+        self._labels = labels
+        self._bounds = bounds
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def add(self, values: tuple[str, ...], sample: float) -> None:
+        """Count a sample."""
+        counts = self._counts.setdefault(values, [0] * (len(self._bounds) + 1))
+        counts[bisect.bisect_right(self._bounds, sample)] += 1
+        self._sums[values] = self._sums.get(values, 0.0) + sample
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The lines of the page."""
+        bounds = [f"{bound:.6g}" for bound in self._bounds] + ["+Inf"]
+        for values, counts in sorted(self._counts.items()):
+            labels = _labelled(self._labels, values)
+            below = list(itertools.accumulate(counts))
+            for bound, number in zip(bounds, below, strict=True):
+                yield f'{name}_bucket{{{labels},le="{bound}"}} {number}'
+            yield f"{name}_sum{{{labels}}} {self._sums[values]:.6g}"
+            yield f"{name}_count{{{labels}}} {below[-1]}"
+
+
+class Metrics:
+    """The requests of a server: how many ended how, and how long those took that went well."""
+
+    def __init__(self) -> None:
+        """Count from nothing."""
+        self._lock = threading.Lock()
+        self._requests = Counter(("model_name", "status"))
+        self._latency = Histogram(("model_name", "API", "entrypoint"), _LATENCY_BOUNDS)
+
+    def record(self, model: str, api: str, entrypoint: str, status: str, started: float) -> None:
+        """Count one request.
+
+        Args:
+            model: The model it asked.
+            api: The method, `Predict` by gRPC and `predict` by REST.
+            entrypoint: `GRPC` or `REST`.
+            status: Name of its canonical code.
+            started: When it began, of `time.monotonic()`.
+        """
+        microseconds = (time.monotonic() - started) * 1e6
+        with self._lock:
+            self._requests.add((model, status))
+            if status == "OK":
+                self._latency.add((model, api, entrypoint), microseconds)
+
+    def page(self) -> bytes:
+        """All of it in Prometheus's text format."""
+        families: dict[str, Counter | Histogram] = {
+            "request_count": self._requests,
+            "request_latency": self._latency,
+        }
+        lines: list[str] = []
+        with self._lock:
+            for name, family in families.items():
+                full = f":tensorflow:serving:{name}"
+                lines += [f"# TYPE {full} {family.kind}", *family.lines(full)]
+        return ("\n".join(lines) + "\n").encode()
+
+
+def _labelled(names: Sequence[str], values: Sequence[str]) -> str:
+    return ",".join(f"{name}={quoted(value)}" for name, value in zip(names, values, strict=True))

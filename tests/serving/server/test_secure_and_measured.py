@@ -1,0 +1,169 @@
+"""TLS, unix sockets and the page of metrics, over real sockets."""
+
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+
+import grpc
+import pytest
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+from models.errors import UserError
+from serving.server.main import Server
+from serving.server.metrics import Histogram
+from serving.server.options import ServerOptions
+
+
+def options(base_path, **changes):
+    return ServerOptions("translation", base_path, port=0, rest_api_port=0, **changes)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Keys and certificates by name; `server` and `client` are signed by `ca`, `alien` by none."""
+    if not shutil.which("openssl"):
+        pytest.skip("openssl, which makes the certificates of this test, is not on PATH")
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def make(name, *more):
+        new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+        files = ["-keyout", f"{name}.key", "-out", f"{name}.crt", "-subj", f"/CN={name}"]
+        subject = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        command = [*new.split(), *files, *subject, *more]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    make("ca")
+    make("alien")
+    for name in ("server", "client"):
+        make(name, "-CA", "ca.crt", "-CAkey", "ca.key")
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def ssl_config(tmp_path, certificates, verify):
+    def quoted(name):
+        return '"' + certificates[name].decode().replace("\n", "\\n") + '"'
+
+    lines = [f"server_key: {quoted('server.key')}", f"server_cert: {quoted('server.crt')}"]
+    lines += [f"custom_ca: {quoted('ca.crt')}", f"client_verify: {str(verify).lower()}"]
+    path = tmp_path / "ssl.config"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def translate(channel, name="translation"):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = name
+    request.inputs["text"].dtype = 7
+    request.inputs["text"].tensor_shape.dim.add().size = 1
+    request.inputs["text"].string_val.append(b"a")
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    return list(stub.Predict(request, timeout=20).outputs["translation"].string_val)
+
+
+def refused(channel):
+    with pytest.raises(grpc.RpcError) as caught:
+        translate(channel)
+    return caught.value.code().name
+
+
+def credentials(certificates, client=""):
+    pair = [certificates[f"{client}.key"], certificates[f"{client}.crt"]] if client else []
+    return grpc.ssl_channel_credentials(certificates["ca.crt"], *pair)
+
+
+def test_only_clients_with_a_certificate_of_the_ca_get_in(base_path, tmp_path, certificates):
+    path = ssl_config(tmp_path, certificates, verify=True)
+    with Server(options(base_path, ssl_config_file=path)) as server:
+        address = server.addresses.grpc
+        with grpc.secure_channel(address, credentials(certificates, "client")) as channel:
+            assert translate(channel) == [b"A"]
+        for stranger in ("", "alien"):
+            with grpc.secure_channel(address, credentials(certificates, stranger)) as channel:
+                assert refused(channel) == "UNAVAILABLE"
+        with grpc.insecure_channel(address) as channel:
+            assert refused(channel) == "UNAVAILABLE"
+
+
+def test_the_server_alone_may_show_a_certificate(base_path, tmp_path, certificates):
+    path = ssl_config(tmp_path, certificates, verify=False)
+    with Server(options(base_path, ssl_config_file=path)) as server:
+        with grpc.secure_channel(server.addresses.grpc, credentials(certificates)) as channel:
+            assert translate(channel) == [b"A"]
+
+
+def test_an_ssl_config_with_something_missing(base_path, tmp_path):
+    path = tmp_path / "ssl.config"
+    path.write_text('server_key: "x" server_cert: "y" client_verify: true')
+    with pytest.raises(UserError, match=r"ssl.config: custom_ca is empty"):
+        Server(options(base_path, ssl_config_file=path))
+    path.write_text("client_verifies: true")
+    with pytest.raises(UserError, match="Invalid protobuf file: '.*ssl.config': line 1"):
+        Server(options(base_path, ssl_config_file=path))
+
+
+def test_grpc_answers_on_a_unix_socket_too(base_path, tmp_path):
+    path = tmp_path / "grpc.sock"
+    with Server(options(base_path, grpc_socket_path=path)) as server:
+        for address in (f"unix:{path}", server.addresses.grpc):
+            with grpc.insecure_channel(address) as channel:
+                assert translate(channel) == [b"A"]
+
+
+def test_requests_are_counted_by_model_and_status(base_path, tmp_path):
+    config = tmp_path / "monitoring.config"
+    config.write_text("prometheus_config { enable: true }")
+    with Server(options(base_path, monitoring_config_file=config)) as server:
+        url = f"http://{server.addresses.rest}"
+        with grpc.insecure_channel(server.addresses.grpc) as channel:
+            for _ in range(3):
+                translate(channel)
+            with pytest.raises(grpc.RpcError):
+                translate(channel, name="other")
+        post = urllib.request.Request(
+            f"{url}/v1/models/translation:predict", b'{"instances": ["a"]}'
+        )
+        urllib.request.urlopen(post, timeout=30).close()
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{post.full_url}", b"{}", timeout=30)
+        page = f"{url}/monitoring/prometheus/metrics"
+        with urllib.request.urlopen(page, timeout=30) as response:
+            assert response.headers["Content-Type"] == "text/plain"
+            lines = response.read().decode().splitlines()
+    count = ":tensorflow:serving:request_count"
+    assert [line for line in lines if line.startswith((f"# TYPE {count}", count))] == [
+        f"# TYPE {count} counter",
+        f'{count}{{model_name="other",status="NOT_FOUND"}} 1',
+        f'{count}{{model_name="translation",status="INVALID_ARGUMENT"}} 1',
+        f'{count}{{model_name="translation",status="OK"}} 4',
+    ]
+    latency = ":tensorflow:serving:request_latency"
+    assert f"# TYPE {latency} histogram" in lines
+    for api, entrypoint, number in (("Predict", "GRPC", 3), ("predict", "REST", 1)):
+        labels = f'model_name="translation",API="{api}",entrypoint="{entrypoint}"'
+        assert f'{latency}_bucket{{{labels},le="+Inf"}} {number}' in lines
+        assert f"{latency}_count{{{labels}}} {number}" in lines
+        (total,) = (line for line in lines if line.startswith(f"{latency}_sum{{{labels}}}"))
+        assert float(total.split()[-1]) > 0
+    bounds = re.findall(r'entrypoint="REST",le="([^"]+)"', "\n".join(lines))
+    assert (len(bounds), bounds[:3], bounds[19]) == (34, ["10", "18", "32.4"], "708235")
+
+
+def test_without_a_monitoring_config_there_is_no_page(tiny_server):
+    page = f"http://{tiny_server.addresses.rest}/monitoring/prometheus/metrics"
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(page, timeout=30)
+
+
+def test_a_histogram_adds_up_from_bucket_to_bucket():
+    histogram = Histogram(("a",), [1, 10])
+    for sample in (0.5, 1.0, 3, 99):
+        histogram.add(('x"',), sample)
+    assert list(histogram.lines("h")) == [
+        'h_bucket{a="x\\"",le="1"} 1',
+        'h_bucket{a="x\\"",le="10"} 3',
+        'h_bucket{a="x\\"",le="+Inf"} 4',
+        'h_sum{a="x\\""} 103.5',
+        'h_count{a="x\\""} 4',
+    ]
