@@ -92,9 +92,15 @@ def _model_arguments(options: ServerOptions) -> list[str]:
 
 
 def _file_arguments(options: ServerOptions) -> list[str]:
-    names = ("grpc_socket_path", "ssl_config_file", "monitoring_config_file")
+    names = (
+        "grpc_socket_path",
+        "ssl_config_file",
+        "monitoring_config_file",
+        "batching_parameters_file",
+    )
     given = {name: getattr(options, name) for name in names}
-    return [f"--{name}={path}" for name, path in given.items() if path is not None]
+    batching = ["--enable_batching=true"] if options.enable_batching else []
+    return batching + [f"--{name}={path}" for name, path in given.items() if path is not None]
 
 
 def _become(program: pathlib.Path, options: ServerOptions) -> None:

@@ -108,6 +108,8 @@ FLAGS = {
     "load_retry_interval_micros": Flag("load_retry_interval_seconds", _micros, _NUMBER),
     "rest_api_timeout_in_ms": Flag("rest_api_timeout_in_ms", _count, _NUMBER),
     "rest_api_num_threads": Flag("threads", _count, _NUMBER),
+    "enable_batching": Flag("enable_batching", _boolean, _SWITCH),
+    "batching_parameters_file": Flag("batching_parameters_file", _path, _FILE),
     "grpc_socket_path": Flag("grpc_socket_path", _path, _FILE),
     "ssl_config_file": Flag("ssl_config_file", _path, _FILE),
     "monitoring_config_file": Flag("monitoring_config_file", _path, _FILE),

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from serving.server import ports
 from serving.server.announcement import announced
+from serving.server.batching import BatchingSession
+from serving.server.batching_rules import BatchingRules, read_rules
 from serving.server.config_poll import ConfigPoll
 from serving.server.grpc_server import GrpcServer
 from serving.server.metrics import PROMETHEUS_PATH, Metrics
@@ -194,16 +196,22 @@ def _configs(options: ServerOptions) -> list[ModelConfig]:
 
 
 def _rules(options: ServerOptions) -> LoadRules:
+    batching = read_rules(options.batching_parameters_file) if options.enable_batching else None
     return LoadRules(
-        load=functools.partial(_load, options),
+        load=functools.partial(_load, options, batching),
         poll_seconds=options.file_system_poll_wait_seconds,
         retries=options.max_num_load_retries,
         retry_seconds=options.load_retry_interval_seconds,
     )
 
 
-def _load(options: ServerOptions, path: pathlib.Path) -> SavedModelSession:
-    session = SavedModelSession(path, options.intra_op_threads, options.inter_op_threads)
+def _load(
+    options: ServerOptions, batching: BatchingRules | None, path: pathlib.Path
+) -> SavedModelSession:
+    threads = options.intra_op_threads, options.inter_op_threads
+    session = (
+        BatchingSession(path, batching, *threads) if batching else SavedModelSession(path, *threads)
+    )
     try:
         warm_up(session, path)
     except BaseException:

@@ -44,6 +44,8 @@ class ServerOptions:
             signed. REST stays as it is, as in TensorFlow Serving.
         monitoring_config_file: `MonitoringConfig` in text format: its Prometheus page is served
             on REST's port.
+        enable_batching: Requests of one signature share runs.
+        batching_parameters_file: `BatchingParameters` in text format; None for the defaults.
         file_system_poll_wait_seconds: Pause between two looks into `base_path`.
         threads: Requests that run at once on each port; further ones wait their turn.
         rest_api_timeout_in_ms: A REST request that takes longer is answered with 504.
@@ -69,6 +71,8 @@ class ServerOptions:
     grpc_socket_path: pathlib.Path | None = None
     ssl_config_file: pathlib.Path | None = None
     monitoring_config_file: pathlib.Path | None = None
+    enable_batching: bool = False
+    batching_parameters_file: pathlib.Path | None = None
     file_system_poll_wait_seconds: float = 1.0
     threads: int = 16
     rest_api_timeout_in_ms: int = 30_000
@@ -108,6 +112,10 @@ def check(options: ServerOptions) -> None:
             f"{options.base_path}: no such folder. It is the base path of the model "
             f"{options.model_name!r} and should hold a folder a version (1, 2, ...): export a "
             "model first, or give the folder that holds its versions"
+        )
+    if options.batching_parameters_file and not options.enable_batching:
+        raise UserError(
+            "batching_parameters_file is set without setting enable_batching to true; give both"
         )
     if options.port and options.port == options.rest_api_port:
         raise UserError(

@@ -1,0 +1,240 @@
+"""A loaded model that answers several requests by one run."""
+
+import collections
+import dataclasses
+import pathlib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+import grpc
+import numpy as np
+
+from serving.server.batching_rules import BatchingRules
+from serving.server.saved_model import SavedModelSession
+from serving.server.status import ServingError, invalid_argument
+
+# The tensors fed and fetched: requests that agree in them may share a run.
+_Key = tuple[frozenset[str], tuple[str, ...]]
+
+
+@dataclasses.dataclass(eq=False)
+class _Task:
+    """One request in a batch, and its answer."""
+
+    feeds: Mapping[str, np.ndarray]
+    size: int
+    deadline: float | None
+    done: threading.Event = dataclasses.field(default_factory=threading.Event)
+    values: list[np.ndarray] = dataclasses.field(default_factory=list)
+    error: ServingError | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class _Batch:
+    """Requests that will share a run."""
+
+    opened: float
+    tasks: list[_Task] = dataclasses.field(default_factory=list)
+    size: int = 0
+    closed: bool = False
+
+
+class BatchingSession(SavedModelSession):
+    """A SavedModel whose signatures have a queue each.
+
+    A request of a whole signature waits in its queue until the batch is full or has waited long
+    enough; one that asks for some outputs only runs alone, as in TensorFlow Serving. A request
+    that fails fails its whole batch.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        rules: BatchingRules,
+        intra_op_threads: int = 0,
+        inter_op_threads: int = 0,
+    ):
+        """Load the model, and start the threads that run batches.
+
+        Args:
+            path: Folder of the version.
+            rules: How batches are made.
+            intra_op_threads: Threads of one operation; 0 lets TensorFlow choose.
+            inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
+
+        Raises:
+            ServingError: If it cannot be loaded.
+        """
+        self._rules = rules
+        self._changed = threading.Condition()
+        self._queues: dict[_Key, collections.deque[_Batch]] = {}
+        self._closing = False
+        super().__init__(path, intra_op_threads, inter_op_threads)
+        for signature in self.signatures.values():
+            fetches = (info.name for info in signature.outputs.values())
+            key = _key([info.name for info in signature.inputs.values()], list(fetches))
+            self._queues[key] = collections.deque()
+        for number in range(rules.num_batch_threads):
+            threading.Thread(target=self._work, name=f"batches {number}", daemon=True).start()
+
+    def run(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        fetches: Sequence[str],
+        timeout_in_ms: int | None = None,
+    ) -> list[np.ndarray]:
+        """Compute tensors, together with other requests; see `SavedModelSession.run`."""
+        key = _key(list(feeds), fetches)
+        if key not in self._queues:
+            return super().run(feeds, fetches, timeout_in_ms)
+        seconds = timeout_in_ms / 1000 if timeout_in_ms else None
+        deadline = time.monotonic() + seconds if seconds else None
+        task = _Task(feeds, _rows(feeds), deadline)
+        self._enqueue(key, task)
+        if not task.done.wait(seconds):
+            raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+        if task.error:
+            raise task.error
+        by_name = dict(zip(key[1], task.values, strict=True))
+        return [by_name[name] for name in fetches]
+
+    def close(self) -> None:
+        """Give the memory back; requests that still wait fail."""
+        with self._changed:
+            self._closing = True
+            waiting = [batch for queue in self._queues.values() for batch in queue]
+            for queue in self._queues.values():
+                queue.clear()
+            self._changed.notify_all()
+        gone = ServingError(grpc.StatusCode.CANCELLED, "The model is being unloaded")
+        _fail([task for batch in waiting for task in batch.tasks], gone)
+        super().close()
+
+    def _enqueue(self, key: _Key, task: _Task) -> None:
+        most = self._rules.max_batch_size
+        if task.size > most:
+            raise invalid_argument(
+                f"Task size {task.size} is larger than maximum input batch size {most}"
+            )
+        with self._changed:
+            queue = self._queues[key]
+            if queue and queue[-1].size + task.size > most:
+                queue[-1].closed = True
+            if not queue or queue[-1].closed:
+                if len(queue) >= self._rules.max_enqueued_batches:
+                    raise ServingError(
+                        grpc.StatusCode.UNAVAILABLE,
+                        "The batch scheduling queue to which this task was submitted is full; "
+                        f"currently {len(queue)} batches enqueued and max_enqueued_batches is "
+                        f"{self._rules.max_enqueued_batches}",
+                    )
+                queue.append(_Batch(time.monotonic()))
+            queue[-1].tasks.append(task)
+            queue[-1].size += task.size
+            queue[-1].closed = queue[-1].size == most
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                taken = None
+                while not self._closing and taken is None:
+                    taken, wait = self._take()
+                    if taken is None:
+                        self._changed.wait(wait)
+            if taken is None:
+                return
+            key, batch = taken
+            try:
+                self._answer(key, batch)
+            except ServingError as error:
+                _fail(batch.tasks, error)
+            except Exception as error:
+                message = f"{type(error).__name__}: {error}"
+                _fail(batch.tasks, ServingError(grpc.StatusCode.INTERNAL, message))
+
+    def _take(self) -> tuple[tuple[_Key, _Batch] | None, float | None]:
+        """The batch that is due the longest; or none, and the seconds until one is."""
+        heads = [(queue[0], key) for key, queue in self._queues.items() if queue]
+        patience = self._rules.batch_timeout_micros / 1e6
+        now = time.monotonic()
+        due = [(b.opened, b, key) for b, key in heads if b.closed or b.opened + patience <= now]
+        if due:
+            _, batch, key = min(due, key=lambda entry: entry[0])
+            return (key, self._queues[key].popleft()), None
+        return None, min((batch.opened + patience - now for batch, _ in heads), default=None)
+
+    def _answer(self, key: _Key, batch: _Batch) -> None:
+        now = time.monotonic()
+        late = [task for task in batch.tasks if task.deadline and task.deadline <= now]
+        exhausted = grpc.StatusCode.RESOURCE_EXHAUSTED
+        _fail(
+            late, ServingError(exhausted, "Run() timeout exceeded while waiting in batching queue")
+        )
+        tasks = [task for task in batch.tasks if task not in late]
+        if not tasks:
+            return
+        size = sum(task.size for task in tasks)
+        padding = self._rules.padded(size) - size
+        feeds = {name: _merged(name, tasks, padding) for name in key[0]}
+        # The run may take as long as the most patient of its requests.
+        deadlines = [task.deadline for task in tasks if task.deadline]
+        patient = len(deadlines) < len(tasks)
+        timeout = None if patient else max(1, int((max(deadlines) - now) * 1000))
+        values = super().run(feeds, key[1], timeout)
+        for value in values:
+            _check_output(value, size + padding)
+        start = 0
+        for task in tasks:
+            task.values = [value[start : start + task.size] for value in values]
+            start += task.size
+            task.done.set()
+
+
+def _key(feeds: Sequence[str], fetches: Sequence[str]) -> _Key:
+    return frozenset(feeds), tuple(sorted(set(fetches)))
+
+
+def _rows(feeds: Mapping[str, np.ndarray]) -> int:
+    if any(array.ndim == 0 for array in feeds.values()):
+        raise invalid_argument(
+            "Batching session Run() input tensors must have at least one dimension."
+        )
+    sizes = {array.shape[0] for array in feeds.values()}
+    if len(sizes) != 1:
+        raise invalid_argument(
+            "Batching session Run() input tensors must have equal 0th-dimension size."
+        )
+    return sizes.pop()
+
+
+def _merged(name: str, tasks: Sequence[_Task], padding: int) -> np.ndarray:
+    arrays = [task.feeds[name] for task in tasks]
+    if len({array.shape[1:] for array in arrays}) > 1:
+        raise invalid_argument(
+            f"Tensors with name '{name}' from different tasks have different shapes and padding is "
+            "turned off. Set pad_variable_length_inputs to true, or ensure that all tensors with "
+            "the same name have equal dimensions starting with the first dim."
+        )
+    # A row that the model has to answer anyway cannot fail by being there again.
+    return np.concatenate([*arrays, *[arrays[0][:1]] * padding])
+
+
+def _check_output(value: np.ndarray, rows: int) -> None:
+    if value.ndim == 0:
+        raise ServingError(
+            grpc.StatusCode.FAILED_PRECONDITION, "Batched output tensor has 0 dimensions"
+        )
+    if value.shape[0] != rows:
+        raise ServingError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "Batched output tensor's 0th dimension does not equal the sum of the 0th dimension "
+            "sizes of the input tensors",
+        )
+
+
+def _fail(tasks: Sequence[_Task], error: ServingError) -> None:
+    for task in tasks:
+        task.error = error
+        task.done.set()

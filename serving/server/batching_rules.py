@@ -1,0 +1,80 @@
+"""How requests are put together into batches, as `--batching_parameters_file` says it."""
+
+import dataclasses
+import os
+import pathlib
+
+from models.errors import UserError
+from serving.server.text_config import BatchingParameters, read_text_proto
+
+_FLAG = "batching_parameters_file"
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchingRules:
+    """The parameters that are heeded, with TensorFlow Serving's defaults.
+
+    Attributes:
+        max_batch_size: Most rows of a batch, and so of a request.
+        batch_timeout_micros: A batch waits so long for more requests, counted from its first.
+        max_enqueued_batches: Batches of one signature that may wait; further requests are refused.
+        num_batch_threads: Batches of one version that run at once.
+        allowed_batch_sizes: A batch is filled up to the next of these; none leaves it as it is.
+    """
+
+    max_batch_size: int = 1000
+    batch_timeout_micros: int = 0
+    max_enqueued_batches: int = 10
+    num_batch_threads: int = os.cpu_count() or 1
+    allowed_batch_sizes: tuple[int, ...] = ()
+
+    def padded(self, size: int) -> int:
+        """The number of rows that a batch is filled up to."""
+        return next((allowed for allowed in self.allowed_batch_sizes if allowed >= size), size)
+
+
+def read_rules(path: pathlib.Path | None) -> BatchingRules:
+    """Read the file; without one, the defaults.
+
+    Raises:
+        UserError: If it is no `BatchingParameters`, or what it asks for is not possible here.
+    """
+    if path is None:
+        return BatchingRules()
+    config = read_text_proto(_FLAG, path, BatchingParameters)
+    for name in (
+        "pad_variable_length_inputs",
+        "enable_large_batch_splitting",
+        "max_execution_batch_size",
+    ):
+        value = getattr(config, name)
+        if getattr(value, "value", value):
+            raise UserError(
+                f"--{_FLAG}: {path}: the embedded server cannot do {name}; leave it out, or take "
+                "the engine tensorflow"
+            )
+    names = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
+    given = {name: getattr(config, name).value for name in names if config.HasField(name)}
+    for name, value in given.items():
+        least = 0 if name == "batch_timeout_micros" else 1
+        if value < least:
+            raise UserError(f"--{_FLAG}: {path}: {name} is {value}; it must be at least {least}")
+    rules = BatchingRules(**given, allowed_batch_sizes=tuple(config.allowed_batch_sizes))
+    _check_allowed(path, rules)
+    return rules
+
+
+def _check_allowed(path: pathlib.Path, rules: BatchingRules) -> None:
+    sizes = rules.allowed_batch_sizes
+    if not sizes:
+        return
+    if sizes[0] < 1 or any(low >= high for low, high in zip(sizes, sizes[1:], strict=False)):
+        raise UserError(
+            f"--{_FLAG}: {path}: allowed_batch_sizes entries must be monotonically increasing, "
+            f"from 1 on; they are {list(sizes)}"
+        )
+    if sizes[-1] != rules.max_batch_size:
+        raise UserError(
+            f"--{_FLAG}: {path}: Last entry in allowed_batch_sizes must match max_batch_size; last "
+            f"entry was {sizes[-1]}; expected {rules.max_batch_size}"
+        )
