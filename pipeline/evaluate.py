@@ -15,6 +15,7 @@ from pipeline.experiment import Experiment
 from pipeline.prepare.manifest import load_manifest
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import best_fingerprint, restore_best
+from pipeline.train.replicas import Cluster, Replicas
 from pipeline.train.validation import Losses, measure_losses
 from pipeline.workspace import Workspace, fingerprint, make_folder, write_json, write_text
 
@@ -62,7 +63,8 @@ def evaluate(
     make_folder(workspace.scores)
     options = BatchOptions(experiment.train.batch_tokens, experiment.train.shuffle_pool)
     batches = task.validation_batches(shards, options)
-    losses = measure_losses(_validation_step(model), batches, tf.distribute.get_strategy())
+    replicas = Replicas(tf.distribute.get_strategy(), Cluster())
+    losses = measure_losses(_validation_step(model), batches, replicas)
     judge = task.judge(model)
     scored = judge.evaluate(pairs, console)
     report = {

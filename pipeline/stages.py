@@ -1,6 +1,14 @@
 """Stages as the command runs them: with progress, TensorBoard and what is up to date left out."""
 
+import contextlib
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Iterator
+
 import rich.console
+import tensorflow as tf
 
 from models.errors import UserError
 from pipeline.evaluate import evaluate, evaluation_fingerprint
@@ -10,8 +18,21 @@ from pipeline.monitor.callbacks import build_callbacks
 from pipeline.prepare.manifest import load_manifest
 from pipeline.prepare.plan import list_splits
 from pipeline.prepare.run import prepare
+from pipeline.train.replicas import Cluster
 from pipeline.train.trainer import Trainer, TrainingOutcome
 from pipeline.workspace import Workspace, read_json
+
+# Exit status of a training that goes on when it is started again (EX_TEMPFAIL of sysexits.h).
+RESTART = 75
+
+# What TensorFlow raises in a collective operation whose other side is gone.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
 
 _REASONS = {
     "steps": "train.max_steps is reached",
@@ -29,19 +50,26 @@ def train_stage(
 ) -> TrainingOutcome:
     """Train with a progress bar and TensorBoard logs.
 
+    Of many workers the chief alone writes and prints.
+
     Args:
         experiment: The experiment.
         workspace: With prepared data.
         console: Where progress goes.
 
     Raises:
-        SystemExit: With status 1, if a signal ended the training.
+        SystemExit: With status 75, if it is to be started again to go on: a signal ended the
+            training, or another worker was lost.
     """
     load_manifest(workspace, experiment)  # Before a folder is made for a run that cannot be.
-    with workspace.alone("train"):
-        trainer = Trainer(experiment, workspace)
-        callbacks = build_callbacks(
-            workspace.logs, trainer.total_steps, trainer.step, console=console
+    cluster = Cluster.of_environment()
+    console.quiet = console.quiet or not cluster.is_chief
+    with _asking_for_restart(cluster), _place_of(cluster, workspace) as scratch:
+        trainer = Trainer(experiment, workspace, scratch)
+        callbacks = (
+            build_callbacks(workspace.logs, trainer.total_steps, trainer.step, console=console)
+            if cluster.is_chief
+            else ()
         )
         outcome = trainer.run(callbacks)
     best = (
@@ -52,7 +80,7 @@ def train_stage(
     )
     console.print(f"Training ended at step {outcome.step:,}: {_REASONS[outcome.reason]}. {best}")
     if outcome.reason == "signal":
-        raise SystemExit(1)
+        raise SystemExit(RESTART)
     return outcome
 
 
@@ -81,6 +109,35 @@ def run_stages(experiment: Experiment, workspace: Workspace, console: rich.conso
         console.print(f"export: up to date, {workspace.export}")
     else:
         export(experiment, workspace, console)
+
+
+@contextlib.contextmanager
+def _place_of(cluster: Cluster, workspace: Workspace) -> Iterator[pathlib.Path | None]:
+    """The chief's claim to the workspace, or a scratch folder of another worker's."""
+    if cluster.is_chief:
+        with workspace.alone("train"):
+            yield None
+    else:
+        with tempfile.TemporaryDirectory(prefix="seqloom-worker-") as folder:
+            yield pathlib.Path(folder)
+
+
+@contextlib.contextmanager
+def _asking_for_restart(cluster: Cluster) -> Iterator[None]:
+    """End at once where another worker is lost: TensorFlow's own end would wait for it."""
+    try:
+        yield
+    except _LOST as error:
+        if cluster.workers == 1:
+            raise
+        print(
+            f"seqloom: worker {cluster.index}: another worker was lost "
+            f"({type(error).__name__}); start all workers again to go on from the last "
+            f"checkpoint",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(RESTART)
 
 
 def _is_prepared(experiment: Experiment, workspace: Workspace) -> bool:

@@ -114,6 +114,9 @@ class TrainSection(Section):
     batch_tokens: PositiveInt = Field(
         2048, description="Rows times the longer side, pads included, at most."
     )
+    accumulate_steps: PositiveInt = Field(
+        1, description="Batches whose gradients make one step, as if they were one batch."
+    )
     shuffle_pool: PositiveInt = Field(65_536, description="Pairs sorted into batches at a time.")
     optimizer: Literal["adam", "lazy_adam", "sgd"] = Field(
         "adam",

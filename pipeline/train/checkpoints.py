@@ -60,6 +60,8 @@ class Checkpoints:
         optimizer: Its optimizer, built.
         progress: Where the run stands.
         keep: Checkpoints kept.
+        scratch: Where a worker that is not the chief saves, since under a strategy all must; it
+            reads the chief's. None for the chief.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Checkpoints:
         optimizer: keras.optimizers.Optimizer,
         progress: Progress,
         keep: int,
+        scratch: pathlib.Path | None = None,
     ):
         carried = {str(index): each for index, each in enumerate(model.carried)}
         checkpoint = tf.train.Checkpoint(
@@ -78,7 +81,11 @@ class Checkpoints:
             progress=progress,
         )
         self._last = tf.train.CheckpointManager(checkpoint, str(workspace.train), keep)
-        self._best = _best_manager(workspace, model)
+        own = Workspace(scratch) if scratch else workspace
+        self._saved = (
+            tf.train.CheckpointManager(checkpoint, str(own.train), 1) if scratch else self._last
+        )
+        self._best = _best_manager(own, model)
         self._progress = progress
 
     def restore(self) -> bool:
@@ -101,7 +108,7 @@ class Checkpoints:
 
     def save(self) -> pathlib.Path:
         """Save the run."""
-        return pathlib.Path(self._last.save(checkpoint_number=int(self._progress.step)))
+        return pathlib.Path(self._saved.save(checkpoint_number=int(self._progress.step)))
 
     def save_best(self) -> pathlib.Path:
         """Save the model as the best one so far."""
@@ -153,13 +160,16 @@ def latest_best(workspace: Workspace) -> str:
     return path
 
 
-def check_same_run(experiment: Experiment, data_fingerprint: str, workspace: Workspace) -> None:
+def check_same_run(
+    experiment: Experiment, data_fingerprint: str, workspace: Workspace, is_chief: bool = True
+) -> None:
     """Refuse to go on with a run that another experiment began.
 
     Args:
         experiment: The experiment now.
         data_fingerprint: Of the prepared data.
         workspace: Of the run.
+        is_chief: Whether this worker records the settings of a new run.
 
     Raises:
         UserError: Naming what differs.
@@ -172,7 +182,8 @@ def check_same_run(experiment: Experiment, data_fingerprint: str, workspace: Wor
         "train": fingerprint(experiment.train.model_dump(exclude=_FREE_SETTINGS)),
     }
     if not path.exists():
-        write_json(path, now)
+        if is_chief:
+            write_json(path, now)
         return
     before = read_json(path, "Delete the folder to start anew.")
     changed = [name for name in now if before.get(name) != now[name]]

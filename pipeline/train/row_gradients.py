@@ -25,6 +25,15 @@ def scale(gradient: Gradient, factor: tf.Tensor) -> Gradient:
     return map_values(lambda values: values * factor, gradient)
 
 
+def add(one: Gradient, other: Gradient) -> Gradient:
+    """The sum of two gradients of a kind."""
+    if isinstance(one, tf.IndexedSlices):
+        values = tf.concat([one.values, other.values], 0)  # [N, ...]
+        indices = tf.concat([one.indices, other.indices], 0)  # [N]
+        return tf.IndexedSlices(values, indices, one.dense_shape)
+    return one + other
+
+
 def merge_rows(gradient: Gradient) -> Gradient:
     """A gradient in which each row stands once, the sum of all its occurrences.
 

@@ -1,10 +1,9 @@
 """One training step and one validation step.
 
-They are written as a replica's share of a step, summed over replicas; the trainer runs one
-replica.
+They are written as a replica's share of a step, summed over replicas.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,7 +12,7 @@ from models.sequence_model import LossSums, Moment, SequenceModel
 from pipeline.experiment import ClipOptions
 from pipeline.train.clipping import clip_gradients
 from pipeline.train.lazy_adam import LazyAdam
-from pipeline.train.row_gradients import Gradient, merge_rows, scale
+from pipeline.train.row_gradients import Gradient, add, merge_rows, scale
 
 Batch = tuple[dict[str, tf.Tensor], tf.Tensor]
 
@@ -24,6 +23,15 @@ class StepSums(NamedTuple):
     sums: LossSums
     source_tokens: tf.Tensor  # [], float32: source words, end marks included
     gradient_norm: tf.Tensor  # [], float32, before clipping
+    asked: tf.Tensor  # [A], float32: what workers ask for, summed
+
+
+class Held(NamedTuple):
+    """What a replica's batches have come to since the last update."""
+
+    gradients: list[Gradient]  # of the summed loss, times the loss scale
+    sums: LossSums
+    source_tokens: tf.Tensor  # [], float32
 
 
 class Steps:
@@ -64,29 +72,55 @@ class Steps:
         )
 
     @tf.function(reduce_retracing=True)
-    def train(self, batch: Batch, step: tf.Tensor, epoch: tf.Tensor | None = None) -> StepSums:
-        """Learn from one batch.
+    def train(
+        self,
+        batch: Batch,
+        step: tf.Tensor,
+        epoch: tf.Tensor | None = None,
+        held: Any = None,
+        part: tf.Tensor | None = None,
+        asks: Any = None,
+    ) -> StepSums:
+        """Learn from one batch, and from those held before it, as from one batch of them all.
 
         Args:
-            batch: (inputs, labels), distributed where the strategy has many replicas.
+            batch: (inputs, labels), each [B, ...], or [R, B, ...] where there are R > 1 replicas.
             step: Int64 [], of this step; it seeds what the step draws.
             epoch: Int64 [], of this step; the first if None.
+            held: What `hold` gave for the batches before; None if this is the first.
+            part: Int64 [], how many batches these are; none if None.
+            asks: Float32 [A] of a replica, whose sum the step reports; nothing if None.
         """
         moment = Moment(step, tf.zeros([], tf.int64) if epoch is None else epoch)
-        return self._strategy.run(self._replica_train, args=(batch, moment))
+        return self._strategy.run(self._replica_train, args=(batch, moment, held, part, asks))
+
+    @tf.function(reduce_retracing=True)
+    def hold(
+        self, batch: Batch, step: tf.Tensor, epoch: tf.Tensor, held: Any, part: tf.Tensor
+    ) -> Held:
+        """Take in a batch without an update; else as `train`."""
+        moment = Moment(step, epoch)
+        return self._strategy.run(self._replica_hold, args=(batch, moment, held, part))
 
     @tf.function(reduce_retracing=True)
     def validate(self, batch: Batch) -> LossSums:
         """Full softmax loss of one batch, without dropout."""
         return self._strategy.run(self._replica_validate, args=(batch,))
 
-    def _replica_train(self, batch: Batch, moment: Moment) -> StepSums:
-        gradients, sums, source_tokens = self._gradients(batch, moment)
-        replica = tf.distribute.get_replica_context()
-        summed = replica.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, *sums, source_tokens])
+    def _replica_train(
+        self,
+        batch: Batch,
+        moment: Moment,
+        held: Held | None,
+        part: tf.Tensor | None,
+        asks: tf.Tensor | None,
+    ) -> StepSums:
+        gradients, sums, source_tokens = self._replica_hold(batch, moment, held, part)
+        asked = tf.zeros([0]) if asks is None else asks
+        summed = _sum_over_replicas([*gradients, *sums, source_tokens, asked])
         gradients = summed[: len(gradients)]
-        *sums, source_tokens = summed[len(gradients) :]
-        sums = LossSums(*sums)
+        *counts, source_tokens, asked = summed[len(gradients) :]
+        sums = LossSums(*counts)
         loss_scale = self._loss_scale()
         share = 1.0 / (tf.maximum(sums.tokens, 1.0) * loss_scale)
         means = [scale(merge_rows(each), share) for each in gradients]
@@ -95,17 +129,30 @@ class Steps:
         restored = loss_scale / self._strategy.num_replicas_in_sync
         applied = [scale(each, restored) for each in clipped]
         self._optimizer.apply(applied, self._model.trainable_variables)
-        return StepSums(sums, source_tokens, norm)
+        return StepSums(sums, source_tokens, norm, asked)
+
+    def _replica_hold(
+        self, batch: Batch, moment: Moment, held: Held | None, part: tf.Tensor | None
+    ) -> Held:
+        """What this batch and those held before come to."""
+        own = Held(*self._gradients(batch, moment, part))
+        if held is None:
+            return own
+        return Held(
+            [add(*both) for both in zip(held.gradients, own.gradients, strict=True)],
+            LossSums(*(a + b for a, b in zip(held.sums, own.sums, strict=True))),
+            held.source_tokens + own.source_tokens,
+        )
 
     def _replica_gradients(
-        self, batch: Batch, moment: Moment
+        self, batch: Batch, moment: Moment, part: tf.Tensor | None
     ) -> tuple[list[Gradient], LossSums, tf.Tensor]:
         """Gradients of the summed loss, times the loss scale; the sums; the source words."""
-        inputs, labels = batch
+        inputs, labels = self._own(batch)
         variables = [variable.value for variable in self._model.trainable_variables]
         with tf.GradientTape() as tape:
             sums = self._model.loss_sums(
-                inputs, labels, self._draw_seed(moment.step), moment=moment
+                inputs, labels, self._draw_seed(moment.step, part), moment=moment
             )
             tokens = tf.maximum(sums.tokens, 1.0)
             # The mean keeps float16 gradients in range; the sum is restored in float32.
@@ -119,22 +166,39 @@ class Steps:
         return gradients, sums, source_tokens
 
     def _replica_validate(self, batch: Batch) -> LossSums:
-        inputs, labels = batch
+        inputs, labels = self._own(batch)
         seed = tf.zeros([2], tf.int32)
         sums = self._model.loss_sums(inputs, labels, seed, training=False)
+        return LossSums(*_sum_over_replicas(list(sums)))
+
+    def _own(self, batch: Batch) -> Batch:
+        """A replica's part of a batch."""
         replica = tf.distribute.get_replica_context()
-        return LossSums(*replica.all_reduce(tf.distribute.ReduceOp.SUM, list(sums)))
+        if replica.num_replicas_in_sync == 1:
+            return batch
+        return tf.nest.map_structure(lambda each: each[replica.replica_id_in_sync_group], batch)
 
     def _loss_scale(self) -> tf.Tensor:
         if isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
             return tf.convert_to_tensor(self._optimizer.dynamic_scale)
         return tf.ones([])
 
-    def _draw_seed(self, step: tf.Tensor) -> tf.Tensor:
-        """Seed of a step and replica, int32 [2]."""
+    def _draw_seed(self, step: tf.Tensor, part: tf.Tensor | None) -> tf.Tensor:
+        """Seed of a step's batch and replica, int32 [2]."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         mixed = tf.cast(step, tf.int32) * 4099 + tf.cast(replica, tf.int32)
+        if part is not None:
+            mixed += tf.cast(part, tf.int32) * self._strategy.num_replicas_in_sync
         return tf.stack([tf.constant(self._seed, tf.int32), mixed])
+
+
+def _sum_over_replicas(values: list[Any]) -> list[Any]:
+    """Sums, on each replica."""
+    replica = tf.distribute.get_replica_context()
+    if replica.num_replicas_in_sync > 1:
+        # What comes out of a function has no device, by which workers find each other's part.
+        values = [tf.identity(each) for each in values]
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
 def _takes_rows(optimizer: keras.optimizers.Optimizer) -> bool:

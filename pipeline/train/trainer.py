@@ -1,19 +1,16 @@
 """The trainer: one loop, driving ordinary Keras callbacks."""
 
-import contextlib
 import dataclasses
 import functools
 import math
-import signal
-import time
-from collections.abc import Iterator, Sequence
+import pathlib
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
 from models.errors import UserError
 from models.keras_recurrent import refuse_cudnn
-from models.losses import perplexity
 from models.sequence_model import SequenceModel
 from pipeline.assembly import build_loss, configure_tensorflow, start_projection
 from pipeline.batch_plan import BatchOptions
@@ -27,9 +24,12 @@ from pipeline.train.checkpoints import Checkpoints, Progress, check_same_run
 from pipeline.train.gradient_flow import GradientFlowReport
 from pipeline.train.lazy_adam import LazyAdam
 from pipeline.train.methods import TrainingMethods
+from pipeline.train.replicas import Cluster, Replicas, group, make_strategy
 from pipeline.train.schedules import WarmUpThenDecay
-from pipeline.train.steps import Steps, StepSums
+from pipeline.train.steps import Steps
+from pipeline.train.stopping import Reason, Stopping, stopping_on_signals
 from pipeline.train.validation import measure_losses
+from pipeline.train.window import Window
 from pipeline.workspace import Workspace
 
 _LOWER_IS_BETTER = {"loss", "perplexity"}
@@ -53,11 +53,12 @@ class TrainingOutcome:
 
 
 class Trainer:
-    """One training run.
+    """One training run, or one worker's part of it.
 
     Args:
         experiment: The experiment.
         workspace: Its workspace, with prepared data.
+        scratch: Where a worker that is not the chief saves what nobody reads.
 
     Raises:
         UserError: If the data are not the experiment's, there is no valid split, or the workspace
@@ -68,6 +69,7 @@ class Trainer:
         self,
         experiment: Experiment,
         workspace: Workspace,
+        scratch: pathlib.Path | None = None,
     ):
         manifest = load_manifest(workspace, experiment)
         if not workspace.shards("valid"):
@@ -75,25 +77,30 @@ class Trainer:
                 f"{workspace.data}: there is no valid split to choose the best model by; name "
                 f"data.valid or data.hold_out.valid and run `seqloom prepare` again"
             )
-        check_same_run(experiment, manifest["fingerprint"], workspace)
+        self.cluster = Cluster.of_environment()
+        check_same_run(experiment, manifest["fingerprint"], workspace, self.cluster.is_chief)
         configure_tensorflow(experiment)
+        self._strategy = make_strategy(self.cluster)
+        self._replicas = Replicas(self._strategy, self.cluster)
         keras.utils.set_random_seed(experiment.seed)
         self._experiment = experiment
         self._options: TrainSection = experiment.train
         self._workspace = workspace
-        self._strategy = tf.distribute.get_strategy()
         self._task = make_task(experiment, workspace)
         self._methods = TrainingMethods(self._options, workspace.shards("train"))
+        self._scratch = scratch
+        self.progress = Progress()  # Each worker's own, and the same on all.
         with self._strategy.scope():
             self._build()
-        self._window = _Window()
+        self._window = Window()
         self._batch_options = BatchOptions(
             self._options.batch_tokens, self._options.shuffle_pool, self._options.jit_compile
         )
         self._judge = self._task.judge(self.model)
-        self._stop_reason: str | None = None
+        self._stopping = Stopping(self._replicas)
         self._epoch_logs: dict[str, float] = {}
         self._checkpoints.restore()
+        self._replicas.check_same_step(self.step, str(workspace.train))
 
     @property
     def step(self) -> int:
@@ -110,7 +117,8 @@ class Trainer:
         count = functools.cache(lambda options: self._task.count_batches(shards, options))
         total = 0
         for epoch in range(epochs):
-            total += count(self._methods.batch_options(self._batch_options, epoch))
+            batches = count(self._methods.batch_options(self._batch_options, epoch))
+            total += -(-batches // self._options.accumulate_steps)
             if total >= limit:
                 return limit
         return total
@@ -133,9 +141,11 @@ class Trainer:
         self._callbacks = keras.callbacks.CallbackList(
             list(callbacks), model=self.model, epochs=self._options.max_epochs or 1
         )
-        record_experiment(self._experiment, self._workspace)
+        if self.cluster.is_chief:
+            record_experiment(self._experiment, self._workspace)
         self.model.stop_training = False
-        with _stopping_on_signals(self):
+        self._stopping = Stopping(self._replicas)
+        with stopping_on_signals(self._stopping):
             self._callbacks.on_train_begin()
             while not self._finished():
                 self._run_epoch()
@@ -143,9 +153,9 @@ class Trainer:
         self._callbacks.on_train_end()
         return self._outcome(self._finished() or "steps")
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: Reason) -> None:
         """End after the current step."""
-        self._stop_reason = reason
+        self._stopping.ask(reason)
 
     def _build(self) -> None:
         options = self._options
@@ -166,9 +176,13 @@ class Trainer:
         self.model.compile(optimizer=make_optimizer(options))
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)
-        self.progress = Progress()
         self._checkpoints = Checkpoints(
-            self._workspace, self.model, optimizer, self.progress, options.keep_checkpoints
+            self._workspace,
+            self.model,
+            optimizer,
+            self.progress,
+            options.keep_checkpoints,
+            self._scratch,
         )
         self._steps = Steps(
             self.model,
@@ -189,21 +203,28 @@ class Trainer:
             epoch,
             skip=int(self.progress.batch),
         )
-        for batch in self._strategy.experimental_distribute_dataset(batches):
-            self._run_step(batch)
+        for together in group(self._replicas.split(batches), self._options.accumulate_steps):
+            self._run_step(together)
             if self._finished():
                 return
         self._callbacks.on_epoch_end(epoch, dict(self._epoch_logs))
         self.progress.epoch.assign_add(1)
         self.progress.batch.assign(0)
 
-    def _run_step(self, batch: tuple) -> None:
+    def _run_step(self, batches: list[tuple]) -> None:
         step = int(self.progress.step)
         self._callbacks.on_train_batch_begin(step)
         moment = tf.constant(step, tf.int64), tf.constant(int(self.progress.epoch), tf.int64)
-        self._window.add(self._steps.train(batch, *moment))
+        held, part = None, None
+        for index, batch in enumerate(batches[:-1]):
+            held = self._steps.hold(batch, *moment, held, tf.constant(index, tf.int64))
+            part = tf.constant(index + 1, tf.int64)
+        wishes = self._stopping.wishes()
+        report = self._steps.train(batches[-1], *moment, held, part, wishes)
+        self._stopping.hear(report.asked)
+        self._window.add(report)
         self.progress.step.assign_add(1)
-        self.progress.batch.assign_add(1)
+        self.progress.batch.assign_add(len(batches))
         step += 1
         options = self._options
         logs = self._logs() if step % options.log_every == 0 else None
@@ -217,7 +238,7 @@ class Trainer:
     def _end(self) -> None:
         """Leave the run so that it can be used, or gone on with, from here."""
         step = int(self.progress.step)
-        if self._stop_reason != "signal" and int(self.progress.validated_at) != step:
+        if self._stopping.reason != "signal" and int(self.progress.validated_at) != step:
             self._validate()
         self._checkpoints.save()
 
@@ -250,25 +271,31 @@ class Trainer:
         shards = self._workspace.shards("valid")
         self._callbacks.on_test_begin()
         batches = self._task.validation_batches(shards, self._batch_options)
-        losses = measure_losses(self._steps.validate, batches, self._strategy)
-        pairs = read_pairs(shards, self._options.validation_sentences)
-        judged = self._judge.validate(pairs, self._options.samples)
+        losses = measure_losses(self._steps.validate, batches, self._replicas)
         logs = {
             "step": step,
             "loss": losses.loss,
             "perplexity": losses.perplexity,
             "accuracy": losses.accuracy,
-            **judged.metrics,
+            **(self._judged(step) if self.cluster.is_chief else {}),
         }
+        best_metric = self._experiment.best_metric
+        logs[best_metric] = self._replicas.chiefs(logs.get(best_metric, math.nan))
+        self._keep_if_best(step, logs[best_metric])
+        self.progress.validated_at.assign(step)
+        self._epoch_logs.update({f"val_{name}": value for name, value in logs.items()})
+        self._callbacks.on_test_end(logs)
+
+    def _judged(self, step: int) -> dict[str, float]:
+        """Metrics of the model's answers, which are shown; the chief's, while others wait."""
+        pairs = read_pairs(self._workspace.shards("valid"), self._options.validation_sentences)
+        judged = self._judge.validate(pairs, self._options.samples)
         if judged.samples:
             show_samples(self._callbacks.callbacks, step, judged.samples)
         if self._gradient_flow:
             flows = self._gradient_flow.measure(step)
             show_gradient_flow(self._callbacks.callbacks, step, flows)
-        self._keep_if_best(step, logs[self._experiment.best_metric])
-        self.progress.validated_at.assign(step)
-        self._epoch_logs.update({f"val_{name}": value for name, value in logs.items()})
-        self._callbacks.on_test_end(logs)
+        return judged.metrics
 
     @functools.cached_property
     def _gradient_flow(self) -> GradientFlowReport | None:
@@ -301,10 +328,10 @@ class Trainer:
         """Why the run is over, or None."""
         options = self._options
         patience = options.early_stopping.patience
-        if self._stop_reason:
-            return self._stop_reason
         if getattr(self.model, "stop_training", False):
-            return "callback"
+            self._stopping.ask("callback")
+        if reason := self._stopping.reason:
+            return reason
         if int(self.progress.step) >= options.max_steps:
             return "steps"
         if options.max_epochs is not None and int(self.progress.epoch) >= options.max_epochs:
@@ -330,65 +357,3 @@ def make_optimizer(options: TrainSection) -> keras.optimizers.Optimizer:
     if options.optimizer == "lazy_adam":
         return LazyAdam(rate)
     return keras.optimizers.Adam(rate)
-
-
-class _Window:
-    """Sums over the steps since the last logs, and the time they took."""
-
-    def __init__(self) -> None:
-        self._steps: list[StepSums] = []
-        self._seconds = 0.0
-        self._since = time.perf_counter()
-
-    def add(self, step: StepSums) -> None:
-        self._steps.append(step)
-
-    def clear(self) -> None:
-        self._steps = []
-        self._seconds = 0.0
-        self._since = time.perf_counter()
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave out of the time what is not training."""
-        self._seconds += time.perf_counter() - self._since
-        yield
-        self._since = time.perf_counter()
-
-    def logs(self) -> dict[str, float]:
-        """Means and rates."""
-        seconds = max(self._seconds + time.perf_counter() - self._since, 1e-9)
-        tokens, loss, correct, counted, examples, kept = (
-            sum(float(getattr(step.sums, name)) for step in self._steps)
-            for name in ("tokens", "loss", "correct", "counted", "examples", "kept")
-        )
-        mean = loss / max(tokens, 1.0)
-        logs = {
-            "loss": mean,
-            "gradient_norm": sum(float(step.gradient_norm) for step in self._steps)
-            / max(len(self._steps), 1),
-            "source_tokens_per_second": sum(float(step.source_tokens) for step in self._steps)
-            / seconds,
-            "target_tokens_per_second": tokens / seconds,
-        }
-        if counted:  # A loss that read noise words is no cross entropy of the vocabulary.
-            logs["perplexity"] = perplexity(mean)
-            logs["accuracy"] = correct / counted
-        if examples:
-            logs["kept_share"] = kept / examples
-        return logs
-
-
-@contextlib.contextmanager
-def _stopping_on_signals(trainer: Trainer) -> Iterator[None]:
-    """SIGTERM and SIGINT end the run after the current step, with a checkpoint."""
-
-    def stop(*_: object) -> None:
-        trainer.stop("signal")
-
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

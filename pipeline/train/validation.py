@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from models.losses import perplexity
 from models.sequence_model import LossSums
+from pipeline.train.replicas import Replicas
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,18 +33,20 @@ class Losses:
 def measure_losses(
     validate: Callable[[tuple], LossSums],
     batches: tf.data.Dataset,
-    strategy: tf.distribute.Strategy,
+    replicas: Replicas,
 ) -> Losses:
     """Losses of a whole split.
 
     Args:
         validate: Sums of the full softmax loss of a batch.
         batches: The batches of the split.
-        strategy: Distributes the batches.
+        replicas: Of the run; each is given its rows of a batch.
     """
     loss = correct = tokens = 0.0
-    for batch in strategy.experimental_distribute_dataset(batches):
-        sums = validate(batch)
+    for batch in replicas.split(batches):
+        # Summed over replicas, each of which has the sums.
+        local = replicas.strategy.experimental_local_results
+        sums = LossSums(*(local(each)[0] for each in validate(batch)))
         loss += float(sums.loss)
         correct += float(sums.correct)
         tokens += float(sums.tokens)

@@ -26,11 +26,7 @@ def compare(optimizer):
         shared.build(model.trainable_variables)
         steps = Steps(model, shared, CLIPS[-1], 1, strategy)
 
-    def row(context):
-        own = slice(context.replica_id_in_sync_group, context.replica_id_in_sync_group + 1)
-        return {"source": tf.constant(SOURCE[own])}, tf.constant(LABELS[own])
-
-    batch = strategy.experimental_distribute_values_from_function(row)
+    batch = {"source": tf.constant(SOURCE[:, None])}, tf.constant(LABELS[:, None])  # [R, 1, T]
     report = steps.train(batch, tf.constant(0, tf.int64))
     norms = [float(each) for each in strategy.experimental_local_results(report.gradient_norm)]
     np.testing.assert_allclose(norms, [norm, norm], rtol=1e-5)
