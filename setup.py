@@ -21,6 +21,7 @@ REQUIREMENTS = [
     "sacrebleu==2.6.0",  # BLEU, chrF, TER with signatures
     "scikit-learn==1.9.1",  # F1 and confusions of labels and tags in `evaluate`
     "numpy==2.4.6",
+    "pillow==12.3.0",  # opens and turns the pictures that are captioned
     "protobuf>=6.31,<7",  # Beam's bound; TF 2.21 needs 6.31
     "grpcio>=1.80,<2",
     "pydantic==2.14.4",  # the typed experiment

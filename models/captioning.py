@@ -163,7 +163,9 @@ class CaptioningModel(SequenceModel):
             return self.projection(outcome.features, excluded=NO_WORDS), outcome.state  # [B, K, V]
 
         longest = tf.fill([tf.shape(features)[0]], options.max_length_extra)  # [B]
-        return search(step, state, SearchLimits(longest), options, BEGIN_ID, END_ID)
+        shortest = tf.fill([tf.shape(features)[0]], options.min_length)  # [B]
+        limits = SearchLimits(longest, shortest)
+        return search(step, state, limits, options, BEGIN_ID, END_ID)
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal model."""

@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.prepare.records import (
+    FEATURES,
+    FEATURES_SHAPE,
     SOURCE,
     SOURCE_TEXT,
     TARGET,
@@ -28,7 +30,8 @@ _AHEAD = 8
 # Inputs of a model by name and its labels, all ragged int32 [B, (L)] or, of inputs, [B, (L), (K)].
 Marked = tuple[dict[str, tf.RaggedTensor], tf.RaggedTensor]
 # What a batch's source and target ids, ragged int32 without marks, are to a task; it is given the
-# texts of the sources too, strings [B], where it asks for them.
+# texts of the sources too, strings [B], where it asks for them, or the features of its pictures,
+# ragged float32 [B, (R * C * F)], and their shapes, ragged int64 [B, (3)].
 Mark = Callable[..., Marked]
 
 
@@ -39,6 +42,7 @@ class Pairs(NamedTuple):
     target_ids: list[list[int]]  # without marks
     sources: list[str]
     targets: list[str]
+    pictures: list[np.ndarray] = []  # float32 [R, C, F]; empty where a task has no pictures
 
     def first(self, count: int) -> "Pairs":
         """The first pairs."""
@@ -47,6 +51,7 @@ class Pairs(NamedTuple):
             self.target_ids[:count],
             self.sources[:count],
             self.targets[:count],
+            self.pictures[:count],
         )
 
 
@@ -58,6 +63,7 @@ def training_batches(
     epoch: int,
     skip: int = 0,
     texts: bool = False,
+    pictures: bool = False,
 ) -> tf.data.Dataset:
     """Batches of one epoch, shuffled.
 
@@ -69,13 +75,14 @@ def training_batches(
         epoch: From 0; each has an order of its own.
         skip: Batches left out at the start.
         texts: Give `mark` the texts of the sources.
+        pictures: Give `mark` the features of the sources and their shapes.
 
     Returns:
         A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
     """
     paths = [str(path) for path in shards]
     random.Random(f"{seed} {epoch}").shuffle(paths)
-    pools = _pools(paths, options.shuffle_pool, texts)
+    pools = _pools(paths, options.shuffle_pool, _asked(texts, pictures))
 
     def cut(index: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
         return _cut(pool, options, mark, tf.stack([seed, epoch, index]))
@@ -85,10 +92,15 @@ def training_batches(
 
 
 def validation_batches(
-    shards: Sequence[pathlib.Path], options: BatchOptions, mark: Mark, texts: bool = False
+    shards: Sequence[pathlib.Path],
+    options: BatchOptions,
+    mark: Mark,
+    texts: bool = False,
+    pictures: bool = False,
 ) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
-    pools = _pools([str(path) for path in shards], options.shuffle_pool, texts)
+    asked = _asked(texts, pictures)
+    pools = _pools([str(path) for path in shards], options.shuffle_pool, asked)
     return _ahead(pools.flat_map(lambda pool: _cut(pool, options, mark, None)))
 
 
@@ -114,17 +126,22 @@ def read_pairs(shards: Sequence[pathlib.Path], limit: int | None = None) -> Pair
         shards: Record files.
         limit: Pairs at most; all if None.
     """
-    pairs = Pairs([], [], [], [])
+    pairs = Pairs([], [], [], [], [])
     if not shards:
         return pairs
     records = _records([str(path) for path in shards])
     records = records.take(-1 if limit is None else limit).batch(_PARSED_AT_ONCE)
-    spec = _spec(SOURCE, TARGET, SOURCE_TEXT, TARGET_TEXT)
+    spec = _spec(SOURCE, TARGET, SOURCE_TEXT, TARGET_TEXT, FEATURES, FEATURES_SHAPE)
     for batch in records.map(lambda records: tf.io.parse_example(records, spec)):
         pairs.source_ids.extend(batch[SOURCE].to_list())
         pairs.target_ids.extend(batch[TARGET].to_list())
         pairs.sources.extend(text.decode() for text in batch[SOURCE_TEXT].numpy())
         pairs.targets.extend(text.decode() for text in batch[TARGET_TEXT].numpy())
+        pairs.pictures.extend(
+            values.numpy().reshape(shape.numpy())
+            for values, shape in zip(batch[FEATURES], batch[FEATURES_SHAPE], strict=True)
+            if len(shape)
+        )
     return pairs
 
 
@@ -137,6 +154,11 @@ def _ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.autotune.enabled = False
     return batches.prefetch(_AHEAD).with_options(options)
+
+
+def _asked(texts: bool, pictures: bool) -> tuple[str, ...]:
+    """What `mark` is given beside the ids, in its order."""
+    return (SOURCE_TEXT,) * texts + (FEATURES, FEATURES_SHAPE) * pictures
 
 
 def _spec(*names: str) -> dict:
@@ -153,12 +175,12 @@ def _records(paths: Sequence[str]) -> tf.data.Dataset:
     )
 
 
-def _pools(paths: Sequence[str], size: int, texts: bool = False) -> tf.data.Dataset:
+def _pools(paths: Sequence[str], size: int, asked: Sequence[str] = ()) -> tf.data.Dataset:
     """Pools of `size` pairs, ragged int32 ids [P, (S)] and [P, (T)], without marks.
 
-    With the texts of the sources, strings [P], if they are asked for.
+    With other features of the records as they are asked for.
     """
-    spec = _spec(SOURCE, TARGET, *([SOURCE_TEXT] if texts else []))
+    spec = _spec(SOURCE, TARGET, *asked)
 
     def parse(records: tf.Tensor) -> dict[str, tf.Tensor | tf.RaggedTensor]:
         parsed = tf.io.parse_example(records, spec)
@@ -185,7 +207,8 @@ def _cut(
 
     def batch(place: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         rows = order[place[0] : place[1]]  # [B]
-        asked = [pool[name] for name in (SOURCE, TARGET, SOURCE_TEXT) if name in pool]
+        known = (SOURCE, TARGET, SOURCE_TEXT, FEATURES, FEATURES_SHAPE)
+        asked = [pool[name] for name in known if name in pool]
         inputs, labels = mark(*(tf.gather(each, rows) for each in asked))
         longest = tf.reduce_max(tf.gather(_lengths(pool), rows))
         return _padded(inputs, labels, options, longest)

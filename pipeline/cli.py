@@ -315,6 +315,23 @@ def predict(
     )
 
 
+@app.command(epilog=_example("seqloom caption --server 127.0.0.1:8500 photo.jpg other.png"))
+def caption(
+    pictures: Annotated[list[pathlib.Path], typer.Argument(help="Files to caption.")],
+    server: Server = "",
+    rest: Rest = False,
+    model: ExportedModel = None,
+    model_name: ModelName = "captioning",
+    batch_size: Annotated[int, typer.Option(min=1, help="Pictures a request.")] = 8,
+    timeout: Timeout = 60.0,
+) -> None:
+    """Caption pictures: a line with the file and its caption for each."""
+    _refuse_two_places(server, rest, model)
+    from pipeline.caption import caption_files
+
+    caption_files(pictures, server, rest, model, model_name, batch_size, timeout)
+
+
 @app.command(epilog=_example("seqloom monitor configs/demo.yaml --port 6006"))
 def monitor(
     experiment: ExperimentFile,

@@ -26,6 +26,7 @@ _UNITS = {
     "classification": "texts",
     "tagging": "words",
     "answering": "questions",
+    "captioning": "pieces",
 }
 
 

@@ -61,6 +61,7 @@ def test_every_task_is_told_with_its_signatures():
         "classification": signatures.CLASSIFICATION_SIGNATURES,
         "tagging": signatures.TAGGING_SIGNATURES,
         "answering": signatures.ANSWERING_SIGNATURES,
+        "captioning": signatures.CAPTIONING_SIGNATURES,
     }
     assert set(of_tasks) == set(METRICS)
     lines = DOCS["tasks.md"].split("\n")

@@ -7,7 +7,13 @@ and applies `--set`; `configs/reference.yaml` shows every key with its default.
 import pydantic
 from pydantic import Field
 
-from pipeline.experiment.data import Cleaning, CorpusFile, DataSection, VocabularySection
+from pipeline.experiment.data import (
+    Cleaning,
+    CorpusFile,
+    DataSection,
+    PictureOptions,
+    VocabularySection,
+)
 from pipeline.experiment.model import AttentionOptions, CellOptions, EncoderOptions, ModelSection
 from pipeline.experiment.section import Name, NonNegativeInt, Section
 from pipeline.experiment.stages import ClusterSection, ExportSection, SearchSection, ServingSection
@@ -27,6 +33,7 @@ __all__ = [
     "ExportSection",
     "METRICS",
     "ModelSection",
+    "PictureOptions",
     "ScheduleOptions",
     "SearchSection",
     "Section",
@@ -42,6 +49,7 @@ METRICS: dict[str, tuple[str, ...]] = {
     "classification": ("accuracy", "loss", "perplexity"),
     "tagging": ("accuracy", "loss", "perplexity"),
     "answering": ("accuracy", "loss", "perplexity"),
+    "captioning": ("cider", "bleu", "chrf", "loss", "perplexity", "accuracy"),
 }
 
 
@@ -99,6 +107,7 @@ class Experiment(Section):
             )
         if task == "answering":
             _fits_answering(self)
+        _fits_captioning(self)
         _fits_conllu(self)
         if any(corpus.format == "text" for corpus in self.data.inputs) and task != "language_model":
             raise ValueError(
@@ -144,6 +153,26 @@ def _fits_answering(experiment: Experiment) -> None:
             raise ValueError(
                 "data: format 'documents' without the key question_key has no questions, and "
                 "model.task is 'answering'; set question_key"
+            )
+
+
+def _fits_captioning(experiment: Experiment) -> None:
+    task = experiment.model.task
+    if task == "captioning" and experiment.train.jit_compile:
+        raise ValueError(
+            "train.jit_compile pads batches to few shapes, which those of pictures are not, and "
+            "model.task is 'captioning'; set it to false"
+        )
+    for corpus in experiment.data.inputs:
+        if task == "captioning" and corpus.format not in ("coco", "tsv", "jsonl"):
+            raise ValueError(
+                f"data: format {corpus.format!r} has no pictures, and model.task is 'captioning'; "
+                f"expected coco, tsv or jsonl"
+            )
+        if task != "captioning" and corpus.format == "coco":
+            raise ValueError(
+                f"data: format 'coco' has pictures, and model.task is {task!r}; set it to "
+                f"captioning"
             )
 
 

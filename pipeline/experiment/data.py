@@ -24,6 +24,7 @@ _FORMATS_OF_KEYS = {
     "column": ("conllu",),
     "unit": ("conllu",),
     "label": ("conllu",),
+    "images": ("coco", "tsv", "jsonl"),
 }
 
 
@@ -33,13 +34,13 @@ class CorpusFile(Section):
     `parallel` reads `source` and `target`, two files with a sentence a line. All others read
     `path`: `tsv` and `jsonl` have a pair a line, `text` has a text a line and no source,
     `conllu` (Universal Dependencies) has a sentence or a document in many lines, `babi` stories
-    with questions in them, `dialogue` a turn a line and blank lines between conversations, and
-    `documents` is `jsonl` whose texts may have many lines, and questions about them. Names
-    ending in `.gz` are read as gzip; names ending in `.zip` are not read.
+    with questions in them, `dialogue` a turn a line and blank lines between conversations,
+    `documents` is `jsonl` whose texts may have many lines, and questions about them, and `coco`
+    captions of pictures in one JSON document. Names ending in `.gz` are read as gzip; names ending in `.zip` are not read.
     """
 
     format: Literal[
-        "parallel", "tsv", "jsonl", "text", "conllu", "babi", "dialogue", "documents"
+        "parallel", "tsv", "jsonl", "text", "conllu", "babi", "dialogue", "documents", "coco"
     ] = "parallel"
     source: str | None = Field(None, description="File of source sentences (parallel).")
     target: str | None = Field(None, description="File of target sentences (parallel).")
@@ -60,6 +61,9 @@ class CorpusFile(Section):
     unit: Literal["sentence", "document"] = Field("sentence", description="A record (conllu).")
     label: Literal["genre"] | None = Field(
         None, description="Target in place of tags: the id's part before its first dash (conllu)."
+    )
+    images: str | None = Field(
+        None, description="Folder of the pictures; the file's own if null (captioning)."
     )
 
     @pydantic.model_validator(mode="after")
@@ -95,6 +99,21 @@ class HoldOut(Section):
     side: Literal["source", "target"] = Field("source", description="Side that is hashed.")
 
 
+class PictureOptions(Section):
+    """How pictures become features, which is done once, when records are made."""
+
+    backbone: str = Field(
+        "EfficientNetLite0", description="That network, or one of keras.applications by name."
+    )
+    weights: str | None = Field(
+        "imagenet", description="imagenet, the path of a Keras weights file, or null for none."
+    )
+    max_pixels: PositiveInt = Field(
+        50_000_000, description="Of a picture; larger ones are not decoded."
+    )
+    batch_size: PositiveInt = Field(32, description="Pictures that go through it at once.")
+
+
 class Cleaning(Section):
     """What `prepare` drops. Lengths are in pieces, end marks not counted.
 
@@ -125,6 +144,7 @@ class DataSection(Section):
         description="corpus keeps lines, blank ones too, in their order, for language models.",
     )
     cleaning: Cleaning = Cleaning()
+    pictures: PictureOptions = PictureOptions()
     shards: ShardCount = Field(8, description="Record files of the training split.")
     evaluation_shards: ShardCount = Field(1, description="Record files of valid and of test.")
     compression: Literal["none", "gzip"] = Field("none", description="Of the record files.")

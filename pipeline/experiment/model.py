@@ -144,6 +144,18 @@ class AnsweringOptions(Section):
     hops: PositiveInt = Field(3, description="Reads of the story, each with a new query.")
 
 
+class CaptioningOptions(Section):
+    """How a picture is told; sizes are the decoder's, attention is that of the section."""
+
+    decoder: Literal["gated", "first_input", "every_step"] = Field(
+        "gated",
+        description="gated attends; the others read the picture's mean once, or with every word.",
+    )
+    stochastic_weight: float = Field(
+        1.0, ge=0.0, description="Of the loss that wants every cell looked at once (gated)."
+    )
+
+
 class LanguageModelOptions(Section):
     """What stands between the words before and the next one; its size is the decoder's."""
 
@@ -161,9 +173,9 @@ class LanguageModelOptions(Section):
 class ModelSection(Section):
     """The network."""
 
-    task: Literal["translation", "language_model", "classification", "tagging", "answering"] = (
-        "translation"
-    )
+    task: Literal[
+        "translation", "language_model", "classification", "tagging", "answering", "captioning"
+    ] = "translation"
     cell: Literal[
         "simple_rnn",
         "lstm",
@@ -191,6 +203,7 @@ class ModelSection(Section):
     classification: ClassificationOptions = ClassificationOptions()
     tagging: TaggingOptions = TaggingOptions()
     answering: AnsweringOptions = AnsweringOptions()
+    captioning: CaptioningOptions = CaptioningOptions()
     language_model: LanguageModelOptions = LanguageModelOptions()
     initializer_range: PositiveFloat = Field(0.1, description="Weights start in U(-r, r).")
 

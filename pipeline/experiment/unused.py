@@ -36,13 +36,11 @@ _TRUNCATION = ("search.top_k", "search.top_p")
 USES = (
     # Sections and keys of tasks.
     Use(("model.encoder",), _TASK, only=_ENCODING),
-    Use(("model.decoder",), _TASK, only=("translation", "language_model")),
-    Use(
-        ("model.decoder.kind", "model.decoder.input_feeding", "model.decoder.bridge"),
-        _TASK,
-        only=("translation",),
-    ),
-    Use(("model.attention",), _TASK, only=("translation", "answering")),
+    Use(("model.decoder",), _TASK, only=("translation", "language_model", "captioning")),
+    Use(("model.decoder.kind", "model.decoder.input_feeding"), _TASK, only=("translation",)),
+    Use(("model.decoder.bridge",), _TASK, only=("translation", "captioning")),
+    Use(("model.attention",), _TASK, only=("translation", "answering", "captioning")),
+    Use(("model.captioning", "data.pictures"), _TASK, only=("captioning",)),
     Use(("model.answering",), _TASK, only=("answering",)),
     Use(("model.language_model",), _TASK, only=("language_model",)),
     Use(("model.classification",), _TASK, only=("classification",)),
@@ -51,11 +49,17 @@ USES = (
         (
             "search.beam_size",
             "search.length_penalty",
-            "search.coverage_penalty",
             "search.no_repeat_ngram_size",
             "search.min_length",
-            "search.max_length_factor",
             "search.max_length_extra",
+        ),
+        _TASK,
+        only=("translation", "captioning"),
+    ),
+    Use(
+        (
+            "search.coverage_penalty",
+            "search.max_length_factor",
             "export.nbest",
             "data.cleaning.max_length_ratio",
         ),
@@ -65,14 +69,20 @@ USES = (
     Use(
         ("search.kind", *_SAMPLED, *_TRUNCATION),
         _TASK,
-        only=("translation", "language_model"),
+        only=("translation", "language_model", "captioning"),
     ),
     Use(("export.max_tokens",), _TASK, only=("language_model",)),
-    Use(("data.cleaning.max_source_length",), _TASK, never=("language_model",)),
-    Use(("vocabulary.source_size",), _TASK, never=("language_model",)),
-    Use(("vocabulary.target_size",), _TASK, only=("translation", "language_model")),
+    Use(("data.cleaning.max_source_length",), _TASK, never=("language_model", "captioning")),
+    Use(("export.max_source_length",), _TASK, never=("captioning",)),
+    Use(("vocabulary.source_size",), _TASK, never=("language_model", "captioning")),
+    Use(("vocabulary.target_size",), _TASK, only=("translation", "language_model", "captioning")),
     Use(_SENTENCEPIECE, _TASK, never=("tagging",)),
     # Keys of a kind of something.
+    Use(
+        ("model.attention", "model.captioning.stochastic_weight"),
+        "model.captioning.decoder",
+        only=("gated",),
+    ),
     Use(("model.attention.heads",), "model.attention.score", only=("multi_head",)),
     Use(
         ("model.attention.units",),
@@ -115,6 +125,7 @@ USES = (
     # The signature `sample` truncates whatever the kind, but brings its own temperature and seed.
     Use(("search.beam_size",), "search.kind", only=("beam",)),
     Use(_SAMPLED, "search.kind", only=("sampling",), of_task="translation"),
+    Use((*_SAMPLED, *_TRUNCATION), "search.kind", only=("sampling",), of_task="captioning"),
     Use((*_SAMPLED, *_TRUNCATION), "search.kind", never=("greedy",), of_task="language_model"),
     # Keys of a way to train.
     Use(

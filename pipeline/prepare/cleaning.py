@@ -14,6 +14,8 @@ from pipeline.prepare.reasons import (
     Dropped,
 )
 
+_WITHOUT_SOURCE_IDS = ("language_model", "captioning")
+
 # Unicode's category Cc: C0, delete and C1. U+0085 (next line) is one of them: in text that
 # is really UTF-8 it is almost always the ellipsis of Windows-1252, decoded wrongly. U+2028
 # (line separator) is not one, and stays.
@@ -93,7 +95,7 @@ class LengthRules:
         """
         if self._keep_blank:
             return
-        if not target or not (source or self._task == "language_model"):
+        if not target or not (source or self._task in _WITHOUT_SOURCE_IDS):
             raise Dropped(EMPTY)
         if self._task == "tagging" and len(source) != len(target):
             raise Dropped(NOT_ALIGNED)

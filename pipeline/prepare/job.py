@@ -41,6 +41,11 @@ class Job:
     scratch: pathlib.Path
 
     @property
+    def reads_pictures(self) -> bool:
+        """Whether sources are paths of pictures."""
+        return self.task == "captioning"
+
+    @property
     def vocabularies(self) -> dict[str, Side]:
         """A side of each vocabulary, by name of the vocabulary."""
         return {side.vocabulary: side for side in self.sides.values()}
@@ -67,7 +72,8 @@ class Job:
 
     def selection(self) -> PairSelection:
         """The reading half of the stage."""
-        return PairSelection(self.data, self.inputs, self.seed, tuple(self.sides))
+        sides = ("source", "target") if self.reads_pictures else tuple(self.sides)
+        return PairSelection(self.data, self.inputs, self.seed, sides)
 
 
 def make_job(experiment: Experiment, workspace: Workspace, folder: pathlib.Path) -> Job:

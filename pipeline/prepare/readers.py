@@ -7,6 +7,7 @@ from models.separators import QUESTION, SENTENCE
 from pipeline.experiment import CorpusFile
 from pipeline.prepare import conllu
 from pipeline.prepare.babi import BabiReader
+from pipeline.prepare.coco import CocoReader
 from pipeline.prepare.dialogue import DialogueReader
 from pipeline.prepare.reading import Block, GroupReader, Reader, starts_after_blank
 from pipeline.prepare.reasons import (
@@ -191,6 +192,7 @@ READERS: dict[str, Callable[[CorpusFile], Reader]] = {
     "babi": BabiReader,
     "dialogue": DialogueReader,
     "documents": DocumentsReader,
+    "coco": CocoReader,
 }
 
 

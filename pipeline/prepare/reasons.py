@@ -15,6 +15,9 @@ NOT_ALIGNED = "not_aligned"
 BROKEN_CONLLU = "broken_conllu"
 NO_IDENTITY = "no_identity"
 BROKEN_BABI = "broken_babi"
+NO_PICTURE = "no_picture"
+BROKEN_PICTURE = "broken_picture"
+HUGE_PICTURE = "huge_picture"
 
 DESCRIPTIONS = {
     MISSING_COLUMN: "a TSV line with fewer columns than the input names",
@@ -26,6 +29,9 @@ DESCRIPTIONS = {
     BROKEN_CONLLU: "a CoNLL-U line without ten columns, or words not numbered from 1",
     NO_IDENTITY: "a CoNLL-U document or sentence without an id that begins with a genre",
     BROKEN_BABI: "a bAbI line without its number, or an answer without a question",
+    NO_PICTURE: "a picture that is not there or cannot be opened",
+    BROKEN_PICTURE: "a file that is no whole picture",
+    HUGE_PICTURE: "a picture of more pixels than data.pictures.max_pixels",
     EMPTY: "a side with nothing but white space",
     IDENTICAL: "two equal sides",
     TOO_LONG: "more pieces than the limit",

@@ -7,7 +7,7 @@ import itertools
 import os
 import pathlib
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -40,6 +40,9 @@ class EncodedPair(NamedTuple):
     source_text: bytes
     target_text: bytes
 
+
+# Features [R, C, F] of the pictures of some pairs, by input and source text.
+PicturesOf = Callable[[Sequence[EncodedPair]], dict[tuple[int, bytes], np.ndarray]]
 
 _ID_TYPE = "I"  # uint32
 
@@ -94,6 +97,7 @@ class ShardWriter:
         folder: Where.
         input_names: Names of the inputs by index, for the records' `id`.
         order: Hash that orders shuffled records.
+        pictures_of: Of tasks whose sources are pictures; None of others.
     """
 
     def __init__(
@@ -102,11 +106,13 @@ class ShardWriter:
         folder: pathlib.Path,
         input_names: tuple[str, ...],
         order: SeededHash,
+        pictures_of: PicturesOf | None = None,
     ):
         self._options = options
         self._folder = folder
         self._input_names = input_names
         self._order = order
+        self._pictures_of = pictures_of
 
     def write(self, name: str, pairs: Iterable[EncodedPair]) -> Report:
         """Write one shard, whole or not at all.
@@ -154,14 +160,18 @@ class ShardWriter:
         return pair._replace(digest=self._order.digest(pair.digest + place))
 
     def _write_records(self, file: BinaryIO, pairs: list[EncodedPair]) -> None:
+        pictures = self._pictures_of(pairs) if self._pictures_of else {}
+        records = (
+            self._record(pair, pictures.get((pair.input, pair.source_text))) for pair in pairs
+        )
         if self._options.compression == "gzip":
             # No name and no time in the header: the same records give the same bytes.
             with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-                packed.writelines(map(self._record, pairs))
+                packed.writelines(records)
         else:
-            file.writelines(map(self._record, pairs))
+            file.writelines(records)
 
-    def _record(self, pair: EncodedPair) -> bytes:
+    def _record(self, pair: EncodedPair, picture: np.ndarray | None) -> bytes:
         identity = f"{self._input_names[pair.input]}:{pair.line}".encode()
         return frame(
             encode_example(
@@ -170,6 +180,7 @@ class ShardWriter:
                 pair.source_text,
                 pair.target_text,
                 identity,
+                picture,
             )
         )
 

@@ -82,10 +82,17 @@ def _answering(experiment: Experiment) -> dict[str, Side]:
     }
 
 
+def _captioning(experiment: Experiment) -> dict[str, Side]:
+    # A picture has no pieces.
+    options = experiment.vocabulary
+    return {"target": Side("target", options.algorithm, options.target_size)}
+
+
 _SIDES = {
     "translation": _translation,
     "language_model": _language_model,
     "classification": _classification,
     "tagging": _tagging,
     "answering": _answering,
+    "captioning": _captioning,
 }

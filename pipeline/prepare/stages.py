@@ -8,10 +8,12 @@ from models.errors import UserError
 from models.separators import QUESTION
 from pipeline.prepare.cleaning import LengthRules
 from pipeline.prepare.engine import beam
+from pipeline.prepare.features import PictureFeatures
 from pipeline.prepare.hashing import SeededHash, bucket
 from pipeline.prepare.inspection import BLOCK_LINES
 from pipeline.prepare.job import Job
 from pipeline.prepare.milestones import SAMPLING, TRAINING, WRITING
+from pipeline.prepare.pictures import PictureCheck
 from pipeline.prepare.reading import Block
 from pipeline.prepare.reasons import Dropped
 from pipeline.prepare.report import Report, VocabularyFacts
@@ -173,6 +175,11 @@ class EncodeBlock(Step):
         )
         self._order = SeededHash(self.job.seed, "order")
         self._tokenizers: dict[str, Tokenizer] = {}
+        self._check_picture = (
+            PictureCheck(self.job.inputs, self.job.data.pictures)
+            if self.job.reads_pictures
+            else None
+        )
 
     def work(self, element: Block, report: Report, models: dict[str, bytes]):
         """Tokenise, hold to the rules on lengths, deal out to the shards."""
@@ -202,6 +209,8 @@ class EncodeBlock(Step):
         for pair, source, target in zip(pairs, sources, targets, strict=True):
             try:
                 self._rules.check(source, target)
+                if self._check_picture:
+                    self._check_picture(input_index, pair.source)
                 if pair.split == TRAIN:
                     source, target, cut = self._rules.apply(source, target)
                     report.tallies[input_index, TRAIN].truncated += cut
@@ -221,13 +230,15 @@ class EncodeBlock(Step):
     ) -> tuple[str, EncodedPair]:
         # No sentence holds a line end, so that different pairs never join to the same bytes.
         digest = self._order.digest(pair.source + b"\n" + pair.target)
+        if self.job.reads_pictures:
+            # To one shard with the other captions, where its features are computed once.
+            dealt = self._order.digest(pair.source)
+        elif self.job.data.order == "shuffled":
+            dealt = digest
+        else:
+            # Lines that stay in their order go to one shard together.
+            dealt = self._order.digest(f"{input_index} {pair.line // BLOCK_LINES}".encode())
         names = self.job.shards[pair.split].names
-        # Lines that stay in their order go to one shard together.
-        dealt = (
-            digest
-            if self.job.data.order == "shuffled"
-            else self._order.digest(f"{input_index} {pair.line // BLOCK_LINES}".encode())
-        )
         encoded = EncodedPair(
             digest, input_index, pair.line, pack_ids(source), pack_ids(target),
             pair.source, pair.target,
@@ -241,8 +252,13 @@ class WriteShard(Step):
     def setup(self):
         """Make what does not travel."""
         order = SeededHash(self.job.seed, "order")
+        pictures_of = (
+            PictureFeatures(self.job.inputs, self.job.data.pictures)
+            if self.job.reads_pictures
+            else None
+        )
         self._writers = {
-            name: ShardWriter(options, self.job.folder, self.job.input_names, order)
+            name: ShardWriter(options, self.job.folder, self.job.input_names, order, pictures_of)
             for options in self.job.shards.values()
             for name in options.names
         }

@@ -2,6 +2,7 @@
 
 from pipeline.experiment import Experiment
 from pipeline.tasks.answering import AnsweringTask
+from pipeline.tasks.captioning import CaptioningTask
 from pipeline.tasks.classification import ClassificationTask
 from pipeline.tasks.contract import Task
 from pipeline.tasks.language_model import LanguageModelTask
@@ -16,6 +17,7 @@ TASKS: dict[str, type[Task]] = {
     "classification": ClassificationTask,
     "tagging": TaggingTask,
     "answering": AnsweringTask,
+    "captioning": CaptioningTask,
 }
 
 

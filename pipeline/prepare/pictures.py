@@ -1,0 +1,99 @@
+"""Picture files: where they lie, and their pixels, held to being whole and not too large."""
+
+import os
+import struct
+import warnings
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from pipeline.experiment import CorpusFile, PictureOptions
+from pipeline.prepare.reasons import BROKEN_PICTURE, HUGE_PICTURE, NO_PICTURE, Dropped
+
+# What Pillow raises at bytes that are no whole picture.
+_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
+
+
+def picture_path(corpus: CorpusFile, name: bytes) -> str:
+    """Path of a picture that an input names."""
+    folder = corpus.images if corpus.images is not None else os.path.dirname(corpus.path or "")
+    return os.path.join(folder, os.fsdecode(name))
+
+
+def read_picture(path: str, max_pixels: int) -> np.ndarray:
+    """Pixels of a picture as it is to be seen.
+
+    Of an animation it is the first frame. It is turned as its EXIF says, lies on white where it
+    is transparent, and other colours become RGB. Its size is checked before it is decoded.
+
+    Args:
+        path: The file.
+        max_pixels: Pixels at most.
+
+    Returns:
+        Uint8 [H, W, 3].
+
+    Raises:
+        Dropped: If there is no such file, it is no whole picture, or too large.
+    """
+    try:
+        file = open(path, "rb")
+    except (OSError, ValueError):
+        raise Dropped(NO_PICTURE) from None
+    with file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of large ones by a limit of its own.
+        try:
+            with Image.open(file) as picture:
+                if picture.width * picture.height > max_pixels:
+                    raise Dropped(HUGE_PICTURE)
+                picture.load()
+                return _pixels(ImageOps.exif_transpose(picture))
+        except Image.DecompressionBombError:
+            raise Dropped(HUGE_PICTURE) from None
+        except _BROKEN:
+            raise Dropped(BROKEN_PICTURE) from None
+
+
+def _pixels(picture: Image.Image) -> np.ndarray:
+    if picture.mode.startswith("I"):  # 16 bits of grey, which Pillow would cut at 255.
+        grey = np.asarray(picture).astype(np.int64) >> 8
+        picture = Image.fromarray(np.clip(grey, 0, 255).astype(np.uint8))
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return np.asarray(picture.convert("RGB"))
+
+
+class PictureCheck:
+    """Holds the pictures of pairs to what can be read.
+
+    Args:
+        inputs: Split and description of each input, by index.
+        options: Limits.
+    """
+
+    def __init__(self, inputs: Sequence[tuple[str, CorpusFile]], options: PictureOptions):
+        self._inputs = inputs
+        self._options = options
+        self._outcomes: dict[tuple[int, bytes], str | None] = {}
+
+    def __call__(self, index: int, name: bytes) -> None:
+        """Check the picture of a name in an input.
+
+        Raises:
+            Dropped: As `read_picture` does.
+        """
+        if (index, name) not in self._outcomes:
+            self._outcomes[index, name] = self._reason(index, name)
+        reason = self._outcomes[index, name]
+        if reason:
+            raise Dropped(reason)
+
+    def _reason(self, index: int, name: bytes) -> str | None:
+        try:
+            read_picture(picture_path(self._inputs[index][1], name), self._options.max_pixels)
+        except Dropped as dropped:
+            return dropped.reason
+        return None
