@@ -163,3 +163,22 @@ def test_compiled_by_xla_lazy_adam_learns_too(loss):
         float(compiled.train(batch, tf.constant(step, tf.int64)).sums.loss) for step in range(8)
     ]
     assert losses[-1] < losses[0]
+
+
+@every_clip
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adam])
+def test_batches_held_are_as_one_batch(optimizer, clip):
+    """As rows of tables under SGD, dense under Adam."""
+    wanted, norm = run(optimizer(RATE), clip=clip)
+    model, used = make("full"), optimizer(RATE)
+    used.build(model.trainable_variables)
+    steps = Steps(model, used, clip, 1, tf.distribute.get_strategy())
+    first, second = (
+        ({"source": tf.constant(SOURCE[i : i + 1])}, tf.constant(LABELS[i : i + 1])) for i in (0, 1)
+    )
+    moment = tf.constant(0, tf.int64), tf.constant(0, tf.int64)
+    held = steps.hold(first, *moment, None, tf.constant(0, tf.int64))
+    report = steps.train(second, *moment, held, tf.constant(1, tf.int64))
+    assert float(report.gradient_norm) == pytest.approx(norm, rel=1e-5)
+    for found, expected in zip(model.get_weights(), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
