@@ -32,11 +32,12 @@ class CorpusFile(Section):
     """One input of a split.
 
     `parallel` reads `source` and `target`, two files with a sentence a line. All others read
-    `path`: `tsv` and `jsonl` have a pair a line, `text` has a text a line and no source,
-    `conllu` (Universal Dependencies) has a sentence or a document in many lines, `babi` stories
-    with questions in them, `dialogue` a turn a line and blank lines between conversations,
-    `documents` is `jsonl` whose texts may have many lines, and questions about them, and `coco`
-    captions of pictures in one JSON document. Names ending in `.gz` are read as gzip; names ending in `.zip` are not read.
+    `path`: `tsv` and `jsonl` have a pair a line, `text` has a text a line and no source, `conllu`
+    (Universal Dependencies) has a sentence or a document in many lines, `babi` stories with
+    questions in them, `dialogue` a turn a line and blank lines between conversations, `documents`
+    is `jsonl` whose texts may have many lines, and questions about them, and `coco` captions of
+    pictures in one JSON document. Names ending in `.gz` are read as gzip; names ending in `.zip`
+    are not read.
     """
 
     format: Literal[
