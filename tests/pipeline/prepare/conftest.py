@@ -48,7 +48,9 @@ def make_experiment():
 
     def make(train, **sections):
         data = {"train": train, "shards": 2} | sections.pop("data", {})
-        vocabulary = {"source_size": 200, "target_size": 200} | sections.pop("vocabulary", {})
+        vocabulary = {"source_size": 200} | sections.pop("vocabulary", {})
+        if not vocabulary.get("shared"):
+            vocabulary.setdefault("target_size", 200)
         cluster = {"running_mode": "in_memory"} | sections.pop("cluster", {})
         return Experiment(
             name="test", data=data, vocabulary=vocabulary, cluster=cluster, **sections
