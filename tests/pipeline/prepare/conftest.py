@@ -42,6 +42,10 @@ def write_tsv(tmp_path):
     return write
 
 
+# Tasks whose target side is not of pieces, so that it has no size to be given.
+LABELLED = ("classification", "tagging", "answering")
+
+
 @pytest.fixture
 def make_experiment():
     """An experiment with small vocabularies that runs in this process, unless told otherwise."""
@@ -49,7 +53,8 @@ def make_experiment():
     def make(train, **sections):
         data = {"train": train, "shards": 2} | sections.pop("data", {})
         vocabulary = {"source_size": 200} | sections.pop("vocabulary", {})
-        if not vocabulary.get("shared"):
+        labelled = sections.get("model", {}).get("task") in LABELLED
+        if not (vocabulary.get("shared") or labelled):
             vocabulary.setdefault("target_size", 200)
         cluster = {"running_mode": "in_memory"} | sections.pop("cluster", {})
         return Experiment(
