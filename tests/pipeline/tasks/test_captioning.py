@@ -1,8 +1,10 @@
 """The whole road of captioning, on pictures of plain colours."""
 
+import base64
 import io
 import json
 
+import httpx
 import numpy as np
 import pytest
 import rich.console
@@ -17,6 +19,9 @@ from pipeline.prepare.manifest import load_manifest
 from pipeline.stages import run_stages
 from pipeline.translate import LocalModel
 from pipeline.workspace import Workspace
+from serving.client import Client
+from serving.server.main import Server
+from serving.server.options import ServerOptions
 
 COLOURS = ("red", "green", "blue", "white")
 
@@ -137,3 +142,28 @@ def test_files_are_captioned_and_broken_ones_named(road, tmp_path, capfdbinary):
     for path, told in ((tmp_path, "a folder"), (tmp_path / "nowhere", "cannot be read")):
         with pytest.raises(UserError, match=told):
             caption_files([path], "", False, road[2], "captioning", 8, 10.0)
+
+
+def test_a_server_answers_like_the_model(road):
+    model = LocalModel(road[2])
+    files = [content_of("blue"), b"none", content_of("white", "JPEG")]
+    inputs = {"image_bytes": files}
+    wanted = model.predict(inputs, "serving_default")
+    maps = model.predict(inputs, "align")
+    with Server(ServerOptions("captioning", road[2], port=0, rest_api_port=0)) as server:
+        with Client(server.addresses.grpc, model_name="captioning") as client:
+            found = client.predict(inputs, "serving_default")
+            drawn = client.predict(inputs, "align")
+        instances = [{"b64": base64.b64encode(each).decode()} for each in files]
+        answer = httpx.post(
+            f"http://{server.addresses.rest}/v1/models/captioning:predict",
+            json={"instances": instances},
+            timeout=60,
+        )
+    assert answer.status_code == 200, answer.text
+    for rows in (found, answer.json()["predictions"]):
+        for row, each in zip(rows, wanted, strict=True):
+            assert (row["caption"], row["error_code"]) == (each["caption"], each["error_code"])
+            assert row["score"] == pytest.approx(each["score"], abs=1e-4)
+    for row, each in zip(drawn, maps, strict=True):
+        np.testing.assert_allclose(row["alignment"], each["alignment"], atol=1e-5)
