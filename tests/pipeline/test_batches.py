@@ -128,7 +128,8 @@ def test_count_is_that_of_an_epoch(shards):
 
 
 def test_pairs_come_in_the_order_of_the_records(shards):
-    ids, target_ids, sources, targets = read_pairs(shards[:1])
+    ids, target_ids, sources, targets, pictures = read_pairs(shards[:1])
+    assert not pictures
     assert sources == [f"s{number}" for number in range(0, 200, 3)]
     assert targets[0] == "t0"
     assert ids[0][0] == target_ids[0][0] == 4
@@ -136,7 +137,7 @@ def test_pairs_come_in_the_order_of_the_records(shards):
 
 
 def test_no_shards_give_no_pairs():
-    assert read_pairs([]) == ([], [], [], [])
+    assert read_pairs([]) == ([], [], [], [], [])
 
 
 def brute_force_cut(costs, budget):

@@ -27,7 +27,6 @@ from build_summary_corpus import summaries  # noqa: E402
 SMALL = [
     "seed=2",
     "vocabulary.source_size=60",
-    "vocabulary.target_size=60",
     "model.embedding_size=8",
     "model.encoder.units=8",
     "model.decoder={units: 8}",
@@ -100,7 +99,7 @@ CORPORA = {
             "data.cleaning.max_length_ratio=100",
             "train.best_metric=accuracy",
             "export.max_source_length=12",
-            "vocabulary.algorithm=word",
+            "vocabulary={algorithm: word, source_size: 60, target_size: 60}",
         ],
     ),
 }
