@@ -11,13 +11,13 @@ from models.decoders.contract import Decoded, DecoderState
 from models.decoders.kinds import CAPTION_DECODERS
 from models.encoders import EncoderOutput, with_a_position
 from models.errors import UserError
+from models.forced import ForcedOutput, score_targets
 from models.projection import VocabularyProjection
 from models.recurrent import FinalStates
 from models.search.hypotheses import Hypotheses, SearchLimits, SearchOptions
 from models.search.methods import search
 from models.sequence_model import Reading, SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, NO_WORDS, PAD_ID
-from models.translation import ForcedOutput
+from models.special_ids import BEGIN_ID, END_ID, NO_WORDS
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -135,12 +135,7 @@ class CaptioningModel(SequenceModel):
         """
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
         decoded = self._decode({"features": features, "target": target}, training=False)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels, self.projection(decoded.features, excluded=NO_WORDS)
-        )  # [B, T]
-        return ForcedOutput(
-            tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), decoded.weights
-        )
+        return score_targets(decoded, labels, self.projection)
 
     def caption(self, features: tf.Tensor, options: SearchOptions) -> Hypotheses:
         """Find captions.

@@ -1,7 +1,7 @@
 """The translation model: encoder, decoder with attention, projection."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,6 +11,7 @@ from models.decoders.contract import Decoded, DecoderState
 from models.decoders.kinds import DECODERS
 from models.encoders import RecurrentEncoder, with_a_position
 from models.errors import UserError
+from models.forced import ForcedOutput, score_targets
 from models.projection import VocabularyProjection
 from models.scheduled_sampling import fold_in, mixed_after_the_first, mixed_step_by_step
 from models.search.coverage import Covered, uncovered
@@ -18,14 +19,7 @@ from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchO
 from models.search.methods import search
 from models.search.sampling import Draws, sample
 from models.sequence_model import Reading, SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, NO_WORDS, PAD_ID
-
-
-class ForcedOutput(NamedTuple):
-    """Outcome of reading given targets."""
-
-    log_probabilities: tf.Tensor  # [B, T], float32: of each target word, 0 at pads
-    weights: tf.Tensor  # [B, T, S], float32: the attention when each was predicted
+from models.special_ids import BEGIN_ID, END_ID, NO_WORDS
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -156,12 +150,7 @@ class TranslationModel(SequenceModel):
         """
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
         decoded = self._decode({"source": source, "target": target}, training=False)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels, self.projection(decoded.features, excluded=NO_WORDS)
-        )  # [B, T]
-        return ForcedOutput(
-            tf.where(tf.equal(labels, PAD_ID), tf.zeros_like(losses), -losses), decoded.weights
-        )
+        return score_targets(decoded, labels, self.projection)
 
     def translate(
         self, source: tf.Tensor, options: SearchOptions, prefix: tf.Tensor | None = None

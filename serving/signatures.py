@@ -95,13 +95,14 @@ class Signature:
 
 
 _TEXT_INPUT = Field(TEXT, "string", "B", "sentences to translate")
+_SCORE_OUTPUT = Field(SCORE, "float32", "B", "its length-normalised log probability")
 
 TRANSLATE = Signature(
     name="serving_default",
     inputs=(_TEXT_INPUT,),
     outputs=(
         Field(TRANSLATION, "string", "B", "the best translation"),
-        Field(SCORE, "float32", "B", "its length-normalised log probability"),
+        _SCORE_OUTPUT,
     ),
 )
 
@@ -146,7 +147,7 @@ SAMPLE = Signature(
     ),
     outputs=(
         Field(TRANSLATION, "string", "B", "a translation, drawn piece by piece"),
-        Field(SCORE, "float32", "B", "its length-normalised log probability"),
+        _SCORE_OUTPUT,
     ),
 )
 
@@ -158,7 +159,7 @@ COMPLETE = Signature(
     ),
     outputs=(
         Field(TRANSLATION, "string", "B", "the best translation that begins so, whole"),
-        Field(SCORE, "float32", "B", "its length-normalised log probability"),
+        _SCORE_OUTPUT,
     ),
 )
 
@@ -172,7 +173,7 @@ CAPTION_PICTURE = Signature(
     inputs=(_PICTURE_INPUT,),
     outputs=(
         Field(CAPTION, "string", "B", 'the best caption; "" where there is an error'),
-        Field(SCORE, "float32", "B", "its length-normalised log probability"),
+        _SCORE_OUTPUT,
         _ERROR_OUTPUT,
     ),
 )

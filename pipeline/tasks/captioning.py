@@ -1,8 +1,6 @@
 """Captioning: the features of a picture to a text."""
 
 import dataclasses
-import pathlib
-from collections.abc import Sequence
 
 import rich.console
 import tensorflow as tf
@@ -12,8 +10,7 @@ from models.sequence_model import SequenceModel
 from models.tokenizers import with_begin, with_end
 from models.vision.kinds import make_backbone
 from pipeline.assembly import search_options
-from pipeline.batch_plan import BatchOptions
-from pipeline.batches import Marked, Pairs, training_batches, validation_batches
+from pipeline.batches import Marked, Pairs
 from pipeline.caption_scoring import score_captions
 from pipeline.captioner import Captioner, Picture, attend, pictures_of
 from pipeline.monitor.counting import counting
@@ -25,6 +22,11 @@ from serving.services.captioning import CaptioningOptions, CaptioningService
 
 class CaptioningTask(Task):
     """Features of pictures, which `prepare` computes, to captions, by `CaptioningModel`."""
+
+    @property
+    def asks(self) -> dict[str, bool]:
+        """The pictures' features."""
+        return {"pictures": True}
 
     def build_model(self) -> CaptioningModel:
         """The decoder over the grid."""
@@ -62,19 +64,6 @@ class CaptioningTask(Task):
         grids = tf.ensure_shape(tf.reshape(features.flat_values, shape), [None] * 4)
         ragged = tf.RaggedTensor.from_tensor(grids, ragged_rank=1)  # [B, (R), C, F]
         return {"features": ragged, "target": with_begin(target)}, with_end(target)
-
-    def training_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions, epoch: int, skip: int = 0
-    ) -> tf.data.Dataset:
-        """Batches of an epoch, with the pictures' features."""
-        seed = self.experiment.seed
-        return training_batches(shards, options, self.mark, seed, epoch, skip, pictures=True)
-
-    def validation_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions
-    ) -> tf.data.Dataset:
-        """The batches of a split, with the pictures' features."""
-        return validation_batches(shards, options, self.mark, pictures=True)
 
     def judge(self, model: SequenceModel) -> "CaptioningJudge":
         """By captions: greedy ones in training, by the experiment's search in evaluation."""

@@ -83,6 +83,11 @@ class Task(abc.ABC):
         self.experiment = experiment
         self.vocabularies = vocabularies
 
+    @property
+    def asks(self) -> dict[str, bool]:
+        """What `mark` is given besides ids: `texts` or `pictures`, as of `training_batches`."""
+        return {}
+
     @abc.abstractmethod
     def build_model(self) -> SequenceModel:
         """The model, with its variables."""
@@ -115,13 +120,14 @@ class Task(abc.ABC):
         self, shards: Sequence[pathlib.Path], options: BatchOptions, epoch: int, skip: int = 0
     ) -> tf.data.Dataset:
         """Batches of an epoch, in an order that seed and epoch decide; `skip` are left out."""
-        return training_batches(shards, options, self.mark, self.experiment.seed, epoch, skip)
+        seed = self.experiment.seed
+        return training_batches(shards, options, self.mark, seed, epoch, skip, **self.asks)
 
     def validation_batches(
         self, shards: Sequence[pathlib.Path], options: BatchOptions
     ) -> tf.data.Dataset:
         """The batches of a split, the same every time."""
-        return validation_batches(shards, options, self.mark)
+        return validation_batches(shards, options, self.mark, **self.asks)
 
     def count_batches(self, shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
         """Batches of an epoch; epochs may differ by a few."""

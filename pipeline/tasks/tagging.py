@@ -2,8 +2,7 @@
 
 import dataclasses
 import itertools
-import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import rich.console
@@ -14,8 +13,7 @@ from models.special_ids import UNKNOWN_ID
 from models.spelling import cut_words, spell
 from models.tagging import TaggingModel
 from models.tokenizers import WordText
-from pipeline.batch_plan import BatchOptions
-from pipeline.batches import Marked, Pairs, training_batches, validation_batches
+from pipeline.batches import Marked, Pairs
 from pipeline.label_scoring import score_labels
 from pipeline.like_length import in_batches
 from pipeline.monitor.counting import counting
@@ -59,6 +57,11 @@ class TaggingTask(Task):
         options = self.experiment.model.tagging
         return None if options.characters == "none" else options.longest_spelling
 
+    @property
+    def asks(self) -> dict[str, bool]:
+        """Texts, where words are spelled."""
+        return {"texts": self.longest_spelling is not None}
+
     def mark(
         self, source: tf.RaggedTensor, target: tf.RaggedTensor, texts: tf.Tensor | None = None
     ) -> Marked:
@@ -69,19 +72,6 @@ class TaggingTask(Task):
             words = cut_words(self.source.split(texts), source.row_lengths())  # [B, (S)]
             inputs["characters"] = spell(words, self.longest_spelling)  # [B, (S), (C)]
         return inputs, target
-
-    def training_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions, epoch: int, skip: int = 0
-    ) -> tf.data.Dataset:
-        """Batches of an epoch, with the words' spelling."""
-        seed = self.experiment.seed
-        return training_batches(shards, options, self.mark, seed, epoch, skip, self._reads_texts)
-
-    def validation_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions
-    ) -> tf.data.Dataset:
-        """The batches of a split, with the words' spelling."""
-        return validation_batches(shards, options, self.mark, self._reads_texts)
 
     def judge(self, model: SequenceModel) -> "TaggingJudge":
         """By tagging texts as the export does."""
@@ -98,10 +88,6 @@ class TaggingTask(Task):
             self.longest_spelling,
             self.experiment.export.max_source_length,
         )
-
-    @property
-    def _reads_texts(self) -> bool:
-        return self.longest_spelling is not None
 
     def _spelling(self) -> dict[str, Any] | None:
         model = self.experiment.model
