@@ -17,6 +17,7 @@ from pipeline.experiment.data import (
 from pipeline.experiment.model import AttentionOptions, CellOptions, EncoderOptions, ModelSection
 from pipeline.experiment.section import Name, NonNegativeInt, Section
 from pipeline.experiment.stages import ClusterSection, ExportSection, SearchSection, ServingSection
+from pipeline.experiment.submit import SubmitSection
 from pipeline.experiment.train import ClipOptions, ScheduleOptions, TrainSection
 from pipeline.experiment.unused import refuse_unused
 
@@ -38,6 +39,7 @@ __all__ = [
     "SearchSection",
     "Section",
     "ServingSection",
+    "SubmitSection",
     "TrainSection",
     "VocabularySection",
 ]
@@ -70,6 +72,7 @@ class Experiment(Section):
     export: ExportSection = ExportSection()
     serving: ServingSection = ServingSection()
     cluster: ClusterSection = ClusterSection()
+    submit: SubmitSection = SubmitSection()
 
     @property
     def best_metric(self) -> str:

@@ -1,0 +1,1 @@
+"""Jobs: stages of an experiment handed to local processes, Slurm or Kubernetes."""

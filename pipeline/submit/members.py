@@ -1,0 +1,5 @@
+"""The launchers by name."""
+
+from pipeline.submit.contract import Launcher
+
+LAUNCHERS: dict[str, type[Launcher]] = {}
