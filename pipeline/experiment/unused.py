@@ -16,13 +16,23 @@ Place = tuple[str, ...]
 
 
 class Use(NamedTuple):
-    """When keys are read: if the key `on` has one of the values `only`, or none of `never`."""
+    """When keys are read: if a key of `on` has one of the values `only`, or none of `never`."""
 
     keys: tuple[str, ...]  # dotted; of a section all keys are meant
-    on: str  # dotted
+    on: str | tuple[str, ...]  # dotted
     only: tuple[Any, ...] = ()
     never: tuple[Any, ...] = ()
     of_task: str | None = None  # the rule is of this task alone
+    anyway: tuple[Any, ...] = ()  # values that say what is done without the key being read
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The keys of `on`, one or many."""
+        return (self.on,) if isinstance(self.on, str) else self.on
+
+    def reads(self, value: Any) -> bool:
+        """Whether a key of `on` with this value has the keys read."""
+        return value in self.only if self.only else value not in self.never
 
 
 _TASK = "model.task"
@@ -72,12 +82,20 @@ USES = (
         only=("translation", "language_model", "captioning"),
     ),
     Use(("export.max_tokens",), _TASK, only=("language_model",)),
-    Use(("data.cleaning.max_source_length",), _TASK, never=("language_model", "captioning")),
+    Use(
+        ("data.cleaning.max_source_length", "data.cleaning.drop_identical"),
+        _TASK,
+        never=("language_model", "captioning"),
+    ),
     Use(("export.max_source_length",), _TASK, never=("captioning",)),
     Use(("vocabulary.source_size",), _TASK, never=("language_model", "captioning")),
     Use(("vocabulary.target_size",), _TASK, only=("translation", "language_model", "captioning")),
     Use(_SENTENCEPIECE, _TASK, never=("tagging",)),
+    # A tag belongs to a word.
+    Use(("vocabulary.algorithm",), _TASK, never=("tagging",), anyway=("word",)),
     # Keys of a kind of something.
+    Use(("data.hold_out.side",), ("data.hold_out.valid", "data.hold_out.test"), never=(0.0,)),
+    Use(("data.hold_out.side",), "data.order", only=("shuffled",)),
     Use(
         ("model.attention", "model.captioning.stochastic_weight"),
         "model.captioning.decoder",
@@ -152,6 +170,13 @@ USES = (
     Use(("train.curriculum",), "train.curriculum.growth", never=("none",)),
     Use(("train.self_paced",), "train.self_paced.kind", never=("none",)),
     Use(("train.gradient_flow.longest",), "train.gradient_flow.sentences", never=(0,)),
+    # Keys of the local runner, as which DirectRunner is taken too.
+    Use(
+        ("cluster.running_mode", "cluster.workers"),
+        "cluster.runner",
+        only=("FnApiRunner", "DirectRunner"),
+    ),
+    Use(("cluster.workers",), "cluster.running_mode", never=("in_memory",), anyway=(1,)),
 )
 
 
@@ -167,21 +192,22 @@ def refuse_unused(experiment: Section) -> None:
     mistakes: dict[Place, InitErrorDetails] = {}
     task = _value(experiment, _TASK)
     for use in USES:
-        value = _value(experiment, use.on)
-        read = value in use.only if use.only else value not in use.never
-        if read or use.of_task not in (None, task):
+        values = {key: _value(experiment, key) for key in use.decided_by}
+        if any(map(use.reads, values.values())) or use.of_task not in (None, task):
             continue
         for place, given in _set_keys(experiment, use.keys):
-            if ".".join(place) != use.on and place not in mistakes:
-                mistakes[place] = _mistake(place, given, use, value)
+            if ".".join(place) in values or place in mistakes or given in use.anyway:
+                continue
+            mistakes[place] = _mistake(place, given, use, values)
     if mistakes:
         raise pydantic.ValidationError.from_exception_data("Experiment", list(mistakes.values()))
 
 
-def _mistake(place: Place, given: Any, use: Use, value: Any) -> InitErrorDetails:
+def _mistake(place: Place, given: Any, use: Use, values: dict[str, Any]) -> InitErrorDetails:
     takers = " or ".join(map(repr, use.only))
     reason = f"only {takers} would have it read" if takers else "with that it is not read"
-    told = f"{use.on} is {value!r}, and {reason}; remove the key, or change {use.on}"
+    found = " and ".join(f"{key} is {value!r}" for key, value in values.items())
+    told = f"{found}, and {reason}; remove the key, or change {' or '.join(values)}"
     # Braces in a text would be taken for fields of the message.
     error = PydanticCustomError("unused_key", "{told}", {"told": told})
     return InitErrorDetails(type=error, loc=place, input=given)

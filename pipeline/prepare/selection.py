@@ -114,7 +114,8 @@ def hold_out_splits(data: DataSection, seed: int, index: int) -> SplitOf:
     def key(line: int, source: bytes, target: bytes) -> bytes:
         if data.order == "corpus":
             return f"{index} {line // _RUN}".encode()
-        return source if shares.side == "source" else target
+        # A text of a language model has no source, and would go wherever all others go.
+        return source if shares.side == "source" and source else target
 
     def split_of(line: int, source: bytes, target: bytes) -> str:
         fraction = place.fraction(key(line, source, target))

@@ -61,17 +61,17 @@ def test_set_overrides_values_sections_and_entries(small):
 
 def test_flags_of_beam_are_settings(small):
     flags = [
-        "--runner=FlinkRunner",
+        "--runner=DirectRunner",
         "--direct_num_workers=3",
-        "--direct_running_mode=in_memory",
+        "--direct_running_mode=multi_threading",
         "--flink_master=a:1",
         "--streaming",
     ]
     cluster = load_experiment(small, beam_overrides(flags)).cluster
     assert (cluster.runner, cluster.workers, cluster.running_mode) == (
-        "FlinkRunner",
+        "DirectRunner",
         3,
-        "in_memory",
+        "multi_threading",
     )
     assert cluster.beam_options == ["--flink_master=a:1", "--streaming"]
     assert beam_overrides([]) == []

@@ -30,6 +30,9 @@ OF_OTHER_TASKS = [
     ("classification", "vocabulary.target_size=99", "'translation' or 'language_model'"),
     ("tagging", "export.nbest=2", "'translation'"),
     ("tagging", "vocabulary.normalization=identity", "not read"),
+    ("tagging", "vocabulary.algorithm=bpe", "not read"),
+    ("language_model", "data.cleaning.drop_identical=true", "not read"),
+    ("captioning", "data.cleaning.drop_identical=true", "not read"),
     ("answering", "model.decoder.layers=2", "'translation' or 'language_model'"),
     ("answering", "data.cleaning.max_length_ratio=2", "'translation'"),
 ]
@@ -89,6 +92,19 @@ OF_OTHER_KINDS = [
         "train.gradient_flow.longest=9",
         "train.gradient_flow.sentences=0",
         "train.gradient_flow.sentences=2",
+    ),
+    ("data.hold_out.side=target", "data.hold_out.valid=0.0", "data.hold_out.valid=0.1"),
+    ("data.hold_out.side=target", "data.hold_out.test=0.0", "data.hold_out.test=0.1"),
+    ("cluster.workers=2", "cluster.runner=FlinkRunner", "cluster.runner=DirectRunner"),
+    (
+        "cluster.running_mode=in_memory",
+        "cluster.runner=SparkRunner",
+        "cluster.runner=FnApiRunner",
+    ),
+    (
+        "cluster.workers=2",
+        "cluster.running_mode=in_memory",
+        "cluster.running_mode=multi_threading",
     ),
 ]
 
@@ -173,6 +189,27 @@ def test_a_wrong_combination_is_told_with_the_line_of_a_key_it_names(small):
         load_experiment(small)
 
 
+def test_a_side_goes_unread_where_lines_are_held_out_by_runs(small):
+    text = "data={train: [{format: text, path: a}], hold_out: {valid: 0.1, side: target}, order: "
+    rest = "cleaning: {drop_duplicates: false}}"
+    message = assert_refused(
+        small, ["model.task=language_model", f"{text} corpus, {rest}"], "data.hold_out.side"
+    )
+    assert "data.order is 'corpus'" in message
+    load_experiment(small, ["model.task=language_model", f"{text} shuffled, {rest}"])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["model.task=tagging", "vocabulary.algorithm=word"],
+        ["cluster.running_mode=in_memory", "cluster.workers=1"],
+    ],
+)
+def test_a_value_that_says_what_is_done_anyway_is_taken(small, settings):
+    load_experiment(small, settings)
+
+
 @pytest.mark.parametrize("task", ["translation", "language_model", "tagging"])
 def test_an_experiment_with_every_key_is_read_again(small, task, tmp_path):
     experiment = load_experiment(small, [f"model.task={task}"])
@@ -186,11 +223,11 @@ def test_the_rules_name_keys_and_values_that_there_are():
         {"name": "tiny", "data": {"train": [{"format": "tsv", "path": "a"}]}}
     )
     for use in USES:
-        for key in (*use.keys, use.on):
+        for key in (*use.keys, *use.decided_by):
             section = tiny
             for name in key.split(".")[:-1]:
                 section = getattr(section, name)
             assert key.split(".")[-1] in type(section).model_fields
             field = type(section).model_fields[key.split(".")[-1]]
         named = [value for value in (*use.only, *use.never) if isinstance(value, str)]
-        assert set(named) <= set(typing.get_args(field.annotation))
+        assert field.annotation is str or set(named) <= set(typing.get_args(field.annotation))

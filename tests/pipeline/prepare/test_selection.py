@@ -59,6 +59,16 @@ def test_a_sentence_is_held_out_whole_and_shares_are_kept(side):
     assert 200 < counts["test"] < 400
 
 
+def test_texts_without_a_source_are_held_out_by_themselves():
+    data = DataSection(
+        train=[CorpusFile(format="text", path="x")], hold_out={"valid": 0.2, "test": 0.1}
+    )
+    split_of = hold_out_splits(data, 1, 0)
+    splits = [split_of(number, b"", b"%d" % number) for number in range(1000)]
+    assert 150 < splits.count("valid") < 250
+    assert 65 < splits.count("test") < 135
+
+
 def test_another_seed_holds_out_others():
     corpus = CorpusFile(format="tsv", path="x")
     data = DataSection(train=[corpus], hold_out={"valid": 0.5})
