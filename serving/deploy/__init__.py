@@ -1,0 +1,1 @@
+"""Folders that run an export in the real TensorFlow Serving: one member a target."""
