@@ -12,7 +12,7 @@ from serving.answers import Continuation
 from serving.client import Client, ServerFailure
 from serving.generation import Generation, generation_columns
 from serving.server.version_folders import latest, versions_on_disk
-from serving.translate import translate_stream
+from serving.translate import Completes, Translate, translate_stream
 
 THIS_MACHINE = "127.0.0.1"
 
@@ -24,6 +24,7 @@ def translate_standard_input(
     model_name: str,
     batch_size: int,
     timeout: float,
+    prefix: str = "",
 ) -> None:
     """Translate line by line.
 
@@ -34,14 +35,17 @@ def translate_standard_input(
         model_name: Name the server knows the model by.
         batch_size: Sentences a request.
         timeout: Seconds a request may take.
+        prefix: How every translation is to begin; free if empty.
 
     Raises:
-        UserError: If there is no such server or model.
+        UserError: If there is no such server or model, or one that cannot take a prefix.
         SystemExit: With status 1, if the server fails.
     """
     check_streams("input", "output")
+    _check_prefix(prefix)
     with asked_model(server, rest, model, model_name, batch_size, timeout) as translator:
-        translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, batch_size)
+        translate = _beginning_with(translator, prefix) if prefix else translator
+        translate_stream(translate, sys.stdin.buffer, sys.stdout.buffer, batch_size)
 
 
 def check_streams(*names: Literal["input", "output"]) -> None:
@@ -50,6 +54,18 @@ def check_streams(*names: Literal["input", "output"]) -> None:
     for name in names:
         if streams[name] is None:
             raise UserError(f"standard {name} is closed; give it a file or a pipe")
+
+
+def _check_prefix(prefix: str) -> None:
+    try:
+        prefix.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserError(f"--prefix {prefix!r}: not UTF-8; give it text in UTF-8") from None
+
+
+def _beginning_with(translator: Completes, prefix: str) -> Translate:
+    """A function that translates texts so that all translations begin in one way."""
+    return lambda texts: translator.complete([(text, prefix) for text in texts])
 
 
 @contextlib.contextmanager
@@ -104,6 +120,13 @@ class LocalModel:
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Translate texts, one answer each."""
         answer = self._ask(signatures.TRANSLATE, {signatures.TEXT: texts})
+        return [text.decode("utf-8", "replace") for text in answer[signatures.TRANSLATION]]
+
+    def complete(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
+        """Translate texts, each with the beginning of its translation, one answer each."""
+        texts, prefixes = [text for text, _ in pairs], [prefix for _, prefix in pairs]
+        columns = {signatures.TEXT: texts, signatures.PREFIX: prefixes}
+        answer = self._ask(signatures.COMPLETE, columns)
         return [text.decode("utf-8", "replace") for text in answer[signatures.TRANSLATION]]
 
     def generate(self, prompts: Sequence[str], generation: Generation) -> list[Continuation]:

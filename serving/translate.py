@@ -24,6 +24,13 @@ class Translates(Protocol):
         """One answer a text: a string, or something with `text`."""
 
 
+class Completes(Protocol):
+    """Anything that translates texts whose translations begin in a given way, as `Client` does."""
+
+    def complete(self, pairs: Sequence[tuple[str, str]]) -> Sequence[str | HasText]:
+        """One answer a pair of a text and the beginning of its translation."""
+
+
 def translate_stream(
     translator: Translates | Translate,
     input: BinaryIO,
