@@ -100,8 +100,7 @@ class Launcher(abc.ABC):
     this machine. What a backend refuses or lacks is a `UserError` that says what to change.
 
     Args:
-        options: The experiment's section `submit`, as it was when the job was submitted. What
-            the command line gives instead (workers, restarts) is in the job.
+        options: The experiment's section `submit`, as it was when the job was submitted.
     """
 
     def __init__(self, options: SubmitSection):

@@ -18,19 +18,24 @@ from pipeline.workspace import Workspace, make_folder, read_json, write_json, wr
 _HANDLES = pydantic.TypeAdapter(JobHandle)
 
 
-def make_job(
-    experiment: Experiment,
-    stages: tuple[Stage, ...] = STAGES,
-    workers: int | None = None,
-    gpus_per_worker: int | None = None,
-) -> Job:
+def stages_of(name: str) -> tuple[Stage, ...]:
+    """The stages that `--stage` means: one by its name, or all for `run`.
+
+    Raises:
+        UserError: For another name.
+    """
+    stages = tuple(each for each in STAGES if name in (each, "run"))
+    if not stages:
+        raise UserError(f"--stage {name}: expected one of {', '.join(STAGES)}, or run for all")
+    return stages
+
+
+def make_job(experiment: Experiment, stages: tuple[Stage, ...] = STAGES) -> Job:
     """A new job of an experiment; nothing is written.
 
     Args:
         experiment: The experiment.
-        stages: To be run.
-        workers: Of `train`; the experiment's if None.
-        gpus_per_worker: The experiment's if None.
+        stages: To be run, in their order.
     """
     options = experiment.submit
     workspace = workspace_of(experiment).root.absolute()
@@ -42,8 +47,8 @@ def make_job(
         directory=pathlib.Path.cwd(),
         workspace=workspace,
         stages=stages,
-        workers=options.workers if workers is None else workers,
-        gpus_per_worker=options.gpus_per_worker if gpus_per_worker is None else gpus_per_worker,
+        workers=options.workers,
+        gpus_per_worker=options.gpus_per_worker,
         max_restarts=options.max_restarts,
         environment=options.environment,
     )

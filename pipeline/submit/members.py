@@ -1,5 +1,22 @@
 """The launchers by name."""
 
-from pipeline.submit.contract import Launcher
+from pipeline.experiment import SubmitSection
+from pipeline.submit.contract import JobHandle, Launcher
+from pipeline.submit.jobs import options_of
 
 LAUNCHERS: dict[str, type[Launcher]] = {}
+
+
+def make_launcher(name: str, options: SubmitSection) -> Launcher:
+    """A launcher by its name.
+
+    Args:
+        name: A key of `LAUNCHERS`; the experiment allows no other.
+        options: The experiment's section `submit`.
+    """
+    return LAUNCHERS[name](options)
+
+
+def launcher_of(handle: JobHandle) -> Launcher:
+    """The launcher that a job was submitted to."""
+    return make_launcher(handle.to, options_of(handle.job))

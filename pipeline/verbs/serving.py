@@ -1,0 +1,68 @@
+"""The verb that serves."""
+
+import pathlib
+import sys
+from typing import Annotated
+
+import typer
+
+from models.errors import UserError
+from pipeline.verbs.options import NOTHING, Overrides, example, load, quiet_tensorflow
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=example("seqloom serve configs/demo.yaml --port 8500 --rest-api-port 8501"),
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def serve(
+    context: typer.Context,
+    experiment: Annotated[
+        pathlib.Path | None,
+        typer.Argument(
+            metavar="[EXPERIMENT.yaml] [--FLAG=VALUE]...",
+            help="The experiment, and flags of TensorFlow Serving; or such flags alone.",
+        ),
+    ] = None,
+    overrides: Overrides = NOTHING,
+    engine: Annotated[
+        str | None, typer.Option(help="auto, embedded or tensorflow; the experiment's if left out.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind to.")] = None,
+    port: Annotated[int | None, typer.Option(help="gRPC; 0 takes a free one.")] = None,
+    rest_api_port: Annotated[
+        int | None,
+        typer.Option("--rest-api-port", "--rest_api_port", help="REST; 0 takes a free one."),
+    ] = None,
+    address_file: Annotated[
+        pathlib.Path | None, typer.Option(help="Written, as JSON, once both ports answer.")
+    ] = None,
+) -> None:
+    """Serve the newest exported version, and newer ones as they appear."""
+    options = {"engine": engine, "host": host, "port": port, "rest_api_port": rest_api_port}
+    given = [f"serving.{key}={value}" for key, value in options.items() if value is not None]
+    from pipeline.serve import serve_flags, serve_stage
+    from serving.server.engine import find_program
+    from serving.server.flags import parse
+
+    # A flag that stands where the experiment might have stood is no experiment.
+    words = [*([str(experiment)] if experiment else []), *context.args]
+    flags = parse([word for word in words if word.startswith("-")])
+    files = [word for word in words if not word.startswith("-")]
+    if len(files) > 1:
+        raise UserError(f"{files[1]}: unexpected; flags take the form --flag=value")
+    if not files:
+        if overrides:
+            raise UserError("--set changes an experiment, and none was given")
+        here = {"host": host, "port": port, "rest_api_port": rest_api_port}
+        flags |= {key: value for key, value in here.items() if value is not None}
+        if address_file is not None:
+            flags["address_file"] = address_file
+        if not find_program(engine or "auto"):
+            quiet_tensorflow()
+        sys.exit(serve_flags(flags, engine or "auto"))
+    loaded, workspace = load(pathlib.Path(files[0]), [*overrides, *given])
+    if not find_program(loaded.serving.engine):
+        quiet_tensorflow()
+    sys.exit(serve_stage(loaded, workspace, address_file, flags))
