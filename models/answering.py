@@ -7,12 +7,11 @@ import keras
 import tensorflow as tf
 
 from models.attention.contract import Draw
-from models.attention.kinds import make_attention
 from models.embedding import Embedding
 from models.encoders import with_a_position
-from models.errors import UserError
 from models.initializers import uniform
 from models.projection import VocabularyProjection
+from models.reads import Reads
 from models.recurrent import RecurrentStack
 from models.sequence_model import Reading, SequenceModel
 from models.special_ids import END_ID, MARK_IDS, PAD_ID
@@ -92,11 +91,9 @@ class AnsweringModel(SequenceModel):
     Story and question have recurrent encoders of their own over one embedding, and a softmax
     over labels reads query and context, [u; c] (the attentive reader of Hermann et al. 2015,
     section 3.2, with any attention, and without its joint tanh, which slows learning here).
-    Several reads follow each other as in end-to-end memory networks: after each the query
-    becomes `u' = H u + c`, and all share their weights (Sukhbaatar et al. 2015, section 2.2, the
-    RNN-like tying). Words of the story that stand in the question too are marked: a learned
-    vector is added to their embedding (exact match in Chen et al. 2017, section 3.2), without
-    which questions for yes or no are hardly learned.
+    Several reads follow each other, as `models.reads.Reads` tells. Words of the story that stand
+    in the question too are marked: a learned vector is added to their embedding (exact match in
+    Chen et al. 2017, section 3.2), without which questions for yes or no are hardly learned.
 
     Inputs are a dict of int32 ids padded on the right, each row ending in the end mark: `story`
     [B, S] and `question` [B, Q]. Labels are [B, 1].
@@ -147,12 +144,6 @@ class AnsweringModel(SequenceModel):
             "attention": dict(attention or {"score": "general", "units": None}),
             "initializer_range": initializer_range,
         }
-        if self.options["attention"].get("kind") == "local_monotonic":
-            raise UserError(
-                "model.attention.kind 'local_monotonic' goes by a word's place in a translation, "
-                "and an answer is one label; take soft, hard or local_predictive"
-            )
-        self.hops = hops
         own: dict[str, Any] = {"dtype": self.dtype_policy}
         stack_options = {
             **self.options["stack"],
@@ -169,23 +160,9 @@ class AnsweringModel(SequenceModel):
         )
         self.question_stack = RecurrentStack(**stack_options, **own, name="question_stack")
         size = self.story_encoder.memory_size
-        self.attention = make_attention(
-            **self.options["attention"],
-            query_size=size,
-            memory_size=size,
-            initializer_range=initializer_range,
-            **own,
-            name="attention",
+        self.reads = Reads(
+            size, hops, self.options["attention"], initializer_range, **own, name="reads"
         )
-        self.update: keras.layers.Dense | None = None
-        if hops > 1:  # A weight that nothing reads would have no gradient.
-            self.update = keras.layers.Dense(
-                size,
-                use_bias=False,
-                kernel_initializer=uniform(initializer_range),
-                **own,
-                name="update",
-            )
         self.projection = VocabularyProjection(
             label_count, 2 * size, initializer_range, **own, name="projection"
         )
@@ -197,9 +174,7 @@ class AnsweringModel(SequenceModel):
         embedded = (None, None, self.options["embedding_size"])
         self.story_encoder.build(embedded)
         self.question_stack.build(embedded)
-        self.attention.build()
-        if self.update:
-            self.update.build((None, self.story_encoder.memory_size))
+        self.reads.build()
         self.projection.build()
         self.built = True
 
@@ -210,9 +185,9 @@ class AnsweringModel(SequenceModel):
     def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
         """`features`, and what an attention that draws adds to the loss."""
         looked = self._look(inputs, training)
-        if not self.attention.draws:
+        if not self.reads.draws:
             return Reading(looked.features)
-        return Reading(looked.features, functools.partial(self._extra_loss, looked.draw))
+        return Reading(looked.features, functools.partial(self.reads.extra_loss, looked.draw))
 
     def answer(self, story: tf.Tensor, question: tf.Tensor) -> Answers:
         """Answer.
@@ -241,22 +216,10 @@ class AnsweringModel(SequenceModel):
         embedded = self.match(self.embedding(story), story, question)  # [B, P, E] or [B, P, W, E]
         embedded = self.dropout(embedded, training=training)
         memory = self.story_encoder(story, embedded, training=training)
-        prepared = self.attention.prepare(*memory)
-        query = self._query(question, training)[:, tf.newaxis]  # [B, 1, M]
-        weights, draws = [], []
-        for hop in range(self.hops):
-            place = tf.fill([1, 1], hop)  # [1, 1]
-            found = self.attention.attend(query, prepared, place, training)
-            weights.append(found.weights)  # [B, 1, P]
-            draws.append(found.draw)
-            if self.update and hop + 1 < self.hops:
-                query = self.update(query) + found.context  # [B, 1, M]
-        features = tf.concat([query, found.context], 2)  # [B, 1, 2M]
-        return Looked(
-            self.dropout(features, training=training),
-            tf.concat(weights, 1),
-            Draw(*(tf.concat(parts, 1) for parts in zip(*draws, strict=True))),
-        )
+        query = self._query(question, training)  # [B, M]
+        read = self.reads(query, self.reads.prepare(*memory), training=training)
+        features = tf.concat([read.query, read.context], 2)  # [B, 1, 2M]
+        return Looked(self.dropout(features, training=training), read.weights, read.draw)
 
     def _query(self, question: tf.Tensor, training: bool) -> tf.Tensor:
         """What a question asks for first, [B, M]."""
@@ -264,8 +227,3 @@ class AnsweringModel(SequenceModel):
         mask = tf.not_equal(question, PAD_ID)  # [B, Q]
         _, final = self.question_stack(embedded, mask=mask, training=training)
         return summary(final, self.question_stack)
-
-    def _extra_loss(self, draw: Draw, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """Every read has its part in the one answer [B, 1] that comes after the last."""
-        before = [[0, 0], [self.hops - 1, 0]]
-        return self.attention.extra_loss(draw, tf.pad(losses, before), tf.pad(real, before))

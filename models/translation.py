@@ -9,7 +9,7 @@ import tensorflow as tf
 from models.attention.contract import AttentionMemory
 from models.decoders.contract import Decoded, DecoderState
 from models.decoders.kinds import DECODERS
-from models.encoders import RecurrentEncoder, with_a_position
+from models.encoders import EncoderOutput, RecurrentEncoder, with_a_position
 from models.errors import UserError
 from models.forced import ForcedOutput, score_targets
 from models.projection import VocabularyProjection
@@ -45,6 +45,9 @@ class TranslationModel(SequenceModel):
         variational_dropout: Shares dropped by one mask a sequence, `inputs` of each recurrent
             layer and its `recurrent` state.
     """
+
+    # What reads the source; models of other sources than text have another.
+    encoder_type: type[keras.layers.Layer] = RecurrentEncoder
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class TranslationModel(SequenceModel):
             "variational_dropout": self.options["variational_dropout"],
             "dtype": self.dtype_policy,
         }
-        self.encoder = RecurrentEncoder(
+        self.encoder: Any = self.encoder_type(
             source_vocabulary_size, **common, **self.options["encoder"], name="encoder"
         )
         self.decoder = self._make_decoder(target_vocabulary_size, common)
@@ -102,6 +105,14 @@ class TranslationModel(SequenceModel):
         self.decoder.build()
         self.projection.build()
         self.built = True
+
+    def source_of(self, inputs: dict[str, tf.Tensor]) -> Any:
+        """What the encoder reads of the inputs, as `force` and `translate` take it."""
+        return inputs["source"]
+
+    def source_lengths(self, encoded: EncoderOutput) -> tf.Tensor:
+        """Pieces of each source, end mark aside, by which targets are limited, int32 [B]."""
+        return tf.reduce_sum(tf.cast(encoded.mask, tf.int32), -1) - 1
 
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         """Features [B, T, H] of known targets."""
@@ -126,7 +137,7 @@ class TranslationModel(SequenceModel):
         sampling = self.scheduled_sampling
         assert sampling is not None
         target = inputs["target"]  # [B, T]
-        memory, state = self.decoder.prepare(self.encoder(inputs["source"]))
+        memory, state = self.decoder.prepare(self.encoder(self.source_of(inputs)))
         if self.decoder.reads_at_once:
             features = self.decoder.read(target, memory, state).features  # [B, T, H]
             logits = self.projection(features, excluded=NO_WORDS)  # [B, T, V]
@@ -149,7 +160,8 @@ class TranslationModel(SequenceModel):
             Log probabilities and attention; T is 1 where the targets have no column.
         """
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
-        decoded = self._decode({"source": source, "target": target}, training=False)
+        memory, state = self.decoder.prepare(self.encoder(source))
+        decoded = self.decoder.read(target, memory, state)
         return score_targets(decoded, labels, self.projection)
 
     def translate(
@@ -198,8 +210,7 @@ class TranslationModel(SequenceModel):
         """What a search starts from: the decoder's step, its first state, and the limits."""
         encoded = self.encoder(source)
         memory, state = self.decoder.prepare(encoded)
-        lengths = tf.reduce_sum(tf.cast(encoded.mask, tf.int32), -1) - 1  # [B], end mark aside
-        limits = SearchLimits.from_source(lengths, options)
+        limits = SearchLimits.from_source(self.source_lengths(encoded), options)
         if options.coverage_penalty:
             return self._covering_next_word(memory), uncovered(state, encoded.mask), limits
         return self._next_word(memory), state, limits
@@ -222,7 +233,7 @@ class TranslationModel(SequenceModel):
         return step
 
     def _decode(self, inputs: dict[str, tf.Tensor], training: bool) -> Decoded:
-        encoded = self.encoder(inputs["source"], training=training)
+        encoded = self.encoder(self.source_of(inputs), training=training)
         memory, state = self.decoder.prepare(encoded)
         return self.decoder.read(inputs["target"], memory, state, training=training)
 

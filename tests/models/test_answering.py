@@ -75,7 +75,7 @@ def test_logits_and_reads_are_those_of_the_equations(name):
     logits, weights = reference(model, as_arrays(variables_by_part(model)))
     close(model(inputs())[:, 0], logits)
     found = model.answer(**inputs()).weights.numpy()
-    assert found.shape[1] == model.hops
+    assert found.shape[1] == model.reads.hops
     for row, wanted in enumerate(weights):
         close(found[row, :, : wanted.shape[1]], wanted)
         assert not found[row, :, wanted.shape[1] :].any()
@@ -131,7 +131,7 @@ def test_no_rows_give_no_answers(name):
     none = tf.zeros([0, 0], tf.int32)
     found = tf.function(model.answer)(none, none)
     assert found.labels.shape == (0,)
-    assert found.weights.shape[:2] == (0, model.hops)
+    assert found.weights.shape[:2] == (0, model.reads.hops)
 
 
 @every_model
@@ -172,7 +172,7 @@ def test_hard_attention_learns_by_what_it_draws():
     model = make_model("sentence", attention={"kind": "hard", "score": "general"})
     with tf.GradientTape() as tape:
         loss = model.loss_sums(inputs(), tf.constant([[4], [6], [5]]), SEED).loss
-    gradient = tape.gradient(loss, model.attention.trainable_variables[0].value)
+    gradient = tape.gradient(loss, model.reads.attention.trainable_variables[0].value)
     assert np.abs(gradient).max() > 0
     found = model.answer(**inputs()).weights.numpy()
     assert set(found.ravel()) == {0.0, 1.0}

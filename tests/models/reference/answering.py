@@ -83,11 +83,11 @@ def variables_by_part(model):
         "match": model.match,
         "story": encoder.stack,
         "question": model.question_stack,
-        "attention": model.attention,
+        "attention": model.reads.attention,
         "projection": model.projection,
     }
-    if model.hops > 1:
-        parts["update"] = model.update
+    if model.reads.hops > 1:
+        parts["update"] = model.reads.update
     if model.options["level"] == "sentence":
         parts["words"] = encoder.word_stack
     return {name: part.trainable_variables for name, part in parts.items()}
