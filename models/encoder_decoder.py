@@ -1,0 +1,146 @@
+"""What all models share that look at a source while they write: targets forced, found and drawn."""
+
+import abc
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from models.decoders.contract import Decoded, DecoderStep
+from models.encoders import with_a_position
+from models.forced import ForcedOutput, score_targets
+from models.search.coverage import Covered, uncovered
+from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
+from models.search.methods import search
+from models.search.sampling import Draws, sample
+from models.sequence_model import SequenceModel
+from models.special_ids import BEGIN_ID, END_ID, NO_WORDS
+
+
+class Begun(NamedTuple):
+    """A source that was read, and where a target starts from."""
+
+    memory: Any  # what steps attend to, any structure of [B, ...]
+    state: Any  # before the first step, any structure of [B, 1, ...]
+    mask: tf.Tensor  # [B, S], bool: true at real positions of the source
+    lengths: tf.Tensor  # [B], int32: words of the source, by which those of targets are limited
+
+
+class EncoderDecoder(SequenceModel):
+    """Contract: a source is read once, and a target written word by word, looking at it.
+
+    Members say how a source is read, what a step is, and what all steps of a known target are.
+    What is forced, found and drawn follows from these.
+    """
+
+    @abc.abstractmethod
+    def source_of(self, inputs: dict[str, tf.Tensor]) -> Any:
+        """What `begin` reads of the inputs, as `force` and `translate` take it."""
+
+    @abc.abstractmethod
+    def begin(self, source: Any, training: bool = False) -> Begun:
+        """Read sources, int32 [B, S], each row ending in the end mark, or what a member takes."""
+
+    @abc.abstractmethod
+    def step(self, tokens: tf.Tensor, memory: Any, state: Any) -> DecoderStep:
+        """Write on after one more word of each hypothesis.
+
+        Args:
+            tokens: Int32 [B, K], the words last chosen.
+            memory: Of `Begun`.
+            state: Of `Begun` or the step before.
+
+        Returns:
+            Features [B, K, H], attention [B, K, S] and the state after the word.
+        """
+
+    @abc.abstractmethod
+    def decode(self, target: tf.Tensor, begun: Begun, training: bool = False) -> Decoded:
+        """All steps of known targets, int32 [B, T], begin mark first."""
+
+    def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        """Features [B, T, H] of known targets."""
+        return self._decode(inputs, training).features
+
+    def force(self, source: Any, target: tf.Tensor, labels: tf.Tensor) -> ForcedOutput:
+        """Score given targets.
+
+        Args:
+            source: Of `begin`.
+            target: Int32 [B, T], begin mark first.
+            labels: Int32 [B, T], end mark last.
+
+        Returns:
+            Log probabilities and attention; T is 1 where the targets have no column.
+        """
+        target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
+        decoded = self.decode(target, self.begin(source))
+        return score_targets(decoded, labels, self.projection)
+
+    def translate(
+        self, source: Any, options: SearchOptions, prefix: tf.Tensor | None = None
+    ) -> Hypotheses:
+        """Find targets.
+
+        Args:
+            source: Of `begin`.
+            options: Method, beam, penalties, limits and number of targets.
+            prefix: Int32 [B, P], words that each target begins with, padded; their log
+                probabilities count. None if it is free.
+
+        Returns:
+            The best `options.nbest` targets of each row, best first.
+
+        Raises:
+            UserError: If that is more than the search keeps.
+        """
+        next_word, state, limits = self._start(source, options)
+        if prefix is not None:
+            limits = limits.with_prefix(prefix)
+        return search(next_word, state, limits, options, BEGIN_ID, END_ID)
+
+    def sample(self, source: Any, options: SearchOptions, draws: Draws) -> Hypotheses:
+        """Draw targets.
+
+        Args:
+            source: Of `begin`.
+            options: Limits, repeats and penalties.
+            draws: How each row draws.
+
+        Returns:
+            One target a row.
+        """
+        next_word, state, limits = self._start(source, options)
+        return sample(next_word, state, limits, draws, options, BEGIN_ID, END_ID)
+
+    def next_word(self, begun: Begun) -> NextWord:
+        """A step as searches take it."""
+
+        def step(tokens: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+            outcome = self.step(tokens, begun.memory, state)
+            return self.projection(outcome.features, excluded=NO_WORDS), outcome.state  # [B, K, V]
+
+        return step
+
+    def _start(
+        self, source: Any, options: SearchOptions
+    ) -> tuple[NextWord, Any | Covered, SearchLimits]:
+        """What a search starts from: the step, the first state, and the limits."""
+        begun = self.begin(source)
+        limits = SearchLimits.from_source(begun.lengths, options)
+        if options.coverage_penalty:
+            return self._covering_next_word(begun), uncovered(begun.state, begun.mask), limits
+        return self.next_word(begun), begun.state, limits
+
+    def _covering_next_word(self, begun: Begun) -> NextWord:
+        """`next_word`, which also sums up the attention."""
+
+        def step(tokens: tf.Tensor, before: Covered) -> tuple[tf.Tensor, Covered]:
+            outcome = self.step(tokens, begun.memory, before.state)
+            after = Covered(outcome.state, before.coverage + outcome.weights)  # [B, K, S]
+            return self.projection(outcome.features, excluded=NO_WORDS), after  # [B, K, V]
+
+        return step
+
+    def _decode(self, inputs: dict[str, tf.Tensor], training: bool) -> Decoded:
+        begun = self.begin(self.source_of(inputs), training)
+        return self.decode(inputs["target"], begun, training)
