@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from models.errors import UserError
+from pipeline.exit_status import FAILED, MISTAKE
 from pipeline.verbs import asking, jobs, serving, stages
 
 app = typer.Typer(
@@ -52,7 +53,7 @@ class _Terminated(BaseException):
 
 
 def main() -> None:
-    """Entry point. Exit status 0 done, 1 failed, 2 the user's mistake."""
+    """Entry point; `pipeline/exit_status.py` tells how it ends."""
     signal.signal(signal.SIGTERM, _end)
     try:
         app()
@@ -60,10 +61,10 @@ def main() -> None:
         sys.exit(128 + signal.SIGTERM)
     except UserError as error:
         _complain(str(error))
-        sys.exit(2)
+        sys.exit(MISTAKE)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(FAILED)
     except Exception as error:
         if os.environ.get("SEQLOOM_DEBUG"):
             raise
@@ -72,7 +73,7 @@ def main() -> None:
             f"This is a fault of the program or of the machine{_suspicion(error)}; "
             f"SEQLOOM_DEBUG=1 shows where."
         )
-        sys.exit(1)
+        sys.exit(FAILED)
 
 
 def _end(number: int, _: object) -> None:

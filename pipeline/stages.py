@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from models.errors import UserError
 from pipeline.evaluate import evaluate, evaluation_fingerprint
+from pipeline.exit_status import RESTART
 from pipeline.experiment import Experiment
 from pipeline.export import export, is_exported
 from pipeline.monitor.callbacks import build_callbacks
@@ -21,9 +22,6 @@ from pipeline.prepare.run import prepare
 from pipeline.train.replicas import Cluster
 from pipeline.train.trainer import Trainer, TrainingOutcome
 from pipeline.workspace import Workspace, read_json
-
-# Exit status of a training that goes on when it is started again (EX_TEMPFAIL of sysexits.h).
-RESTART = 75
 
 # What TensorFlow raises in a collective operation whose other side is gone.
 _LOST = (

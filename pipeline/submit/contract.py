@@ -34,6 +34,8 @@ class Job:
         max_restarts: How often a stage is started again, all of its processes together, after
             one of them ended with another exit status than 0 (done) or 2 (the user's mistake,
             which no restart mends).
+        grace_seconds: Between SIGTERM and SIGKILL; also how long processes may go on after
+            another of their gang has ended.
         environment: Variables the processes are given beside those they inherit.
     """
 
@@ -45,6 +47,7 @@ class Job:
     workers: int
     gpus_per_worker: int
     max_restarts: int
+    grace_seconds: float
     environment: Mapping[str, str]
 
     @property
@@ -68,7 +71,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobHandle:
-    """A submitted job, as `<job folder>/job.json` keeps it; written once submitted.
+    """A submitted job, as `<job folder>/job.json` keeps it.
 
     Attributes:
         job: The job.
@@ -118,7 +121,7 @@ class Launcher(abc.ABC):
         """Start a job, or queue it.
 
         Args:
-            job: The job; its folder and its experiment are written.
+            job: The job; its folder holds its experiment, and a handle without `native`.
 
         Returns:
             The handle's `native`.

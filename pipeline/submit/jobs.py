@@ -50,6 +50,7 @@ def make_job(experiment: Experiment, stages: tuple[Stage, ...] = STAGES) -> Job:
         workers=options.workers,
         gpus_per_worker=options.gpus_per_worker,
         max_restarts=options.max_restarts,
+        grace_seconds=options.grace_seconds,
         environment=options.environment,
     )
 
@@ -70,12 +71,13 @@ def submit_job(experiment: Experiment, job: Job, to: str, launcher: Launcher) ->
     # The workspace is written out: a default one depends on the folder that the job starts in.
     settled = experiment.model_copy(update={"workspace": str(job.workspace)})
     write_text(job.experiment, dump_experiment(settled))
+    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    write_handle(JobHandle(job, to, now, {}))
     try:
         native = launcher.submit(job)
     except UserError:
         shutil.rmtree(job.folder)
         raise
-    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     handle = JobHandle(job, to, now, native)
     write_handle(handle)
     return handle
@@ -89,7 +91,7 @@ def write_handle(handle: JobHandle) -> None:
 def list_jobs(workspace: Workspace) -> list[JobHandle]:
     """The jobs that were submitted for a workspace, oldest first."""
     paths = sorted((workspace.root / "jobs").glob("*/job.json"))
-    return [_read_handle(path) for path in paths]
+    return [read_handle(path) for path in paths]
 
 
 def find_job(workspace: Workspace, name: str = "") -> JobHandle:
@@ -122,7 +124,8 @@ def options_of(job: Job) -> SubmitSection:
     return load_experiment(job.experiment).submit
 
 
-def _read_handle(path: pathlib.Path) -> JobHandle:
+def read_handle(path: pathlib.Path) -> JobHandle:
+    """The handle that a job's folder keeps."""
     value: Mapping[str, Any] = read_json(path, "Delete its folder to forget the job.")
     try:
         return _HANDLES.validate_python(value)

@@ -3,8 +3,11 @@
 from pipeline.experiment import SubmitSection
 from pipeline.submit.contract import JobHandle, Launcher
 from pipeline.submit.jobs import options_of
+from pipeline.submit.local import LocalLauncher
 
-LAUNCHERS: dict[str, type[Launcher]] = {}
+LAUNCHERS: dict[str, type[Launcher]] = {
+    "local": LocalLauncher,
+}
 
 
 def make_launcher(name: str, options: SubmitSection) -> Launcher:
