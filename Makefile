@@ -2,8 +2,11 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# A pipe fails with its first part.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 
-.PHONY: help install demo test check clean
+.PHONY: help install demo test test-models test-pipeline test-rest check clean
 
 help:
 	@echo "make demo     install, then walk the road from raw text to a served translation"
@@ -22,11 +25,19 @@ $(INSTALLED): setup.py
 demo: $(INSTALLED)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash demo.sh
 
+# In parts, because a process that has run all of them holds gigabytes of graphs; two at a time,
+# because most of a test is one thread's work. A part that fails does not keep another from running.
 test: $(INSTALLED)
-	# In parts, because a process that has run all of them holds gigabytes of graphs.
-	$(BIN)/python -m pytest tests/models
-	$(BIN)/python -m pytest tests/pipeline
-	$(BIN)/python -m pytest tests --ignore=tests/models --ignore=tests/pipeline
+	$(MAKE) --no-print-directory --keep-going --jobs=2 test-pipeline test-models test-rest
+
+test-models: $(INSTALLED)
+	$(BIN)/python -m pytest tests/models 2>&1 | sed -u 's/^/models   | /'
+
+test-pipeline: $(INSTALLED)
+	$(BIN)/python -m pytest tests/pipeline 2>&1 | sed -u 's/^/pipeline | /'
+
+test-rest: $(INSTALLED)
+	$(BIN)/python -m pytest tests --ignore=tests/models --ignore=tests/pipeline 2>&1 | sed -u 's/^/rest     | /'
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
