@@ -32,12 +32,15 @@ def translate(
     model_name: ModelName = "translation",
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences a request.")] = 32,
     timeout: Timeout = 60.0,
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="How every translation is to begin.")
+    ] = "",
 ) -> None:
     """Translate standard input to standard output, a line in, a line out."""
     _refuse_two_places(server, rest, model)
     from pipeline.translate import translate_standard_input
 
-    translate_standard_input(server, rest, model, model_name, batch_size, timeout)
+    translate_standard_input(server, rest, model, model_name, batch_size, timeout, prefix)
 
 
 @app.command(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import rich.console
 import tensorflow as tf
+from command import seqloom
 
 from models.tokenizers import with_end
 from pipeline.assembly import search_options
@@ -25,7 +26,7 @@ RULES = "search={beam_size: 3, coverage_penalty: 0.5, no_repeat_ngram_size: 2, m
 
 @pytest.fixture(scope="module")
 def served(trained_folder, tmp_path_factory):
-    """(options of the search, model, vocabularies, client) of a served model."""
+    """(options of the search, model, vocabularies, client, server, version) of a served model."""
     folder = tmp_path_factory.mktemp("ruled")
     shutil.copytree(trained_folder, folder, dirs_exist_ok=True)
     path = folder / "tiny.yaml"
@@ -38,7 +39,7 @@ def served(trained_folder, tmp_path_factory):
     restore_best(workspace, model)
     options = ServerOptions("translation", version.parent, port=0, rest_api_port=0)
     with Server(options) as server, Client(server.addresses.grpc) as client:
-        yield search_options(experiment), model, task.vocabularies, client
+        yield search_options(experiment), model, task.vocabularies, client, server, version
 
 
 def sources(vocabularies):
@@ -53,7 +54,7 @@ def assert_answers(answers, found, vocabularies):
 
 
 def test_a_server_keeps_the_rules_of_the_experiment(served):
-    options, model, vocabularies, client = served
+    options, model, vocabularies, client, *_ = served
     assert options.coverage_penalty and options.no_repeat_ngram_size and options.min_length
     found = model.translate(sources(vocabularies), options)
     assert_answers(client.translate(TEXTS), found, vocabularies)
@@ -65,7 +66,7 @@ def test_a_server_keeps_the_rules_of_the_experiment(served):
 
 
 def test_a_server_completes_a_prefix_as_the_model_does(served):
-    options, model, vocabularies, client = served
+    options, model, vocabularies, client, *_ = served
     begun = vocabularies.target.encode(tf.constant(PREFIXES)).to_tensor()
     found = model.translate(sources(vocabularies), options, begun)
     answers = client.complete(list(zip(TEXTS, PREFIXES, strict=True)))
@@ -76,10 +77,27 @@ def test_a_server_completes_a_prefix_as_the_model_does(served):
 
 
 def test_no_prefix_is_completed_as_it_is_translated(served):
-    *_, client = served
+    client = served[3]
     free = client.translate(TEXTS)
     answers = client.complete([(text, "") for text in TEXTS])
     assert [each.text for each in answers] == [each.text for each in free]
     np.testing.assert_allclose(
         [each.score for each in answers], [each.score for each in free], rtol=1e-4
     )
+
+
+def test_the_command_begins_every_translation_with_a_prefix_by_every_way(served):
+    *_, client, server, version = served
+    asked = ["", *(text for text in TEXTS if text)]
+    answers = client.complete([(text, "fog") for text in asked[1:]])
+    expected = ["", *(each.text for each in answers)]
+    assert all(text.startswith("fog") for text in expected[1:])
+    ways = [
+        ("--model", str(version)),
+        ("--server", server.addresses.grpc),
+        ("--rest", "--server", server.addresses.rest),
+    ]
+    lines = "".join(f"{text}\n" for text in asked).encode()
+    for way in ways:
+        outcome = seqloom("translate", *way, "--prefix", "fog", stdin=lines)
+        assert outcome.stdout.decode().split("\n") == [*expected, ""]
