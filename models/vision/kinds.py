@@ -5,8 +5,12 @@ from typing import Any
 from models.vision.applications import ApplicationsBackbone
 from models.vision.contract import Backbone
 from models.vision.lite0 import EfficientNetLite0
+from models.vision.small import SmallNetwork
 
-BACKBONES: dict[str, type[Backbone]] = {"EfficientNetLite0": EfficientNetLite0}
+BACKBONES: dict[str, type[Backbone]] = {
+    "EfficientNetLite0": EfficientNetLite0,
+    "small": SmallNetwork,
+}
 
 
 def make_backbone(name: str, weights: str | None = None, **kwargs: Any) -> Backbone:
