@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import pydantic
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from pipeline.experiment.section import (
@@ -10,6 +11,11 @@ from pipeline.experiment.section import (
     PositiveInt,
     Section,
 )
+
+# What Beam's names of runners become: one name for each, however it is spelled.
+_RUNNERS = {"fnapi": "local", "direct": "local"} | {
+    name: name for name in ("local", "portable", "flink", "spark", "dataflow", "slurm")
+}
 
 
 class SearchSection(Section):
@@ -74,9 +80,18 @@ class ServingSection(Section):
 class ClusterSection(Section):
     """The machines: Beam's runner and TensorFlow's threads."""
 
-    runner: str = Field("FnApiRunner", description="Any Beam runner, or FnApiRunner.")
+    runner: str = Field("local", description="A name of PRESETS, slurm, or any Beam runner.")
     running_mode: Literal["multi_processing", "multi_threading", "in_memory"] = "multi_processing"
     workers: NonNegativeInt = Field(0, description="Beam workers on this machine; 0 is one a core.")
     beam_options: list[str] = Field([], description="Further flags, passed to Beam as they are.")
     intra_op_threads: NonNegativeInt = Field(0, description="TensorFlow's; 0 lets it choose.")
     inter_op_threads: NonNegativeInt = Field(0, description="TensorFlow's; 0 lets it choose.")
+    array_jobs: PositiveInt = Field(4, description="Jobs that share the work (slurm).")
+    hang_seconds: PositiveFloat = Field(
+        600.0, description="Without a step after which one of many workers ends as hanging."
+    )
+
+    @pydantic.field_validator("runner")
+    @classmethod
+    def _one_name_for_each_runner(cls, value: str) -> str:
+        return _RUNNERS.get(value.lower().removesuffix("runner"), value)

@@ -25,7 +25,15 @@ def _import_quietly():
 beam = _import_quietly()
 
 from apache_beam.metrics.metric import MetricsFilter  # noqa: E402
-from apache_beam.options.pipeline_options import PipelineOptions  # noqa: E402
+from apache_beam.options.pipeline_options import (  # noqa: E402
+    FlinkRunnerOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    SparkRunnerOptions,
+    WorkerOptions,
+)
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner  # noqa: E402
 from apache_beam.runners.portability.fn_api_runner.worker_handlers import (  # noqa: E402
     GrpcWorkerHandler,
@@ -41,13 +49,19 @@ from apache_beam.transforms.environments import (  # noqa: E402
 __all__ = [
     "EmbeddedPythonGrpcEnvironment",
     "Environment",
+    "FlinkRunnerOptions",
     "FnApiRunner",
+    "GoogleCloudOptions",
     "GrpcWorkerHandler",
     "MetricsFilter",
     "PipelineOptions",
     "PipelineResult",
+    "PortableOptions",
+    "SetupOptions",
+    "SparkRunnerOptions",
     "SubprocessSDKEnvironment",
     "WorkerHandler",
+    "WorkerOptions",
     "beam",
     "create_runner",
 ]

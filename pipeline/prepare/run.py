@@ -10,6 +10,7 @@ from models.errors import UserError
 from pipeline.experiment import DataSection, Experiment
 from pipeline.experiment_file import record_experiment
 from pipeline.prepare.encodings import advice
+from pipeline.prepare.engines import Engine, make_engine
 from pipeline.prepare.inspection import HEAD_BYTES
 from pipeline.prepare.job import Job, make_job
 from pipeline.prepare.manifest import make_manifest
@@ -19,7 +20,6 @@ from pipeline.prepare.plan import Input, inspect_inputs, list_splits
 from pipeline.prepare.progress import Progress
 from pipeline.prepare.reasons import DESCRIPTIONS, INVALID_UTF8
 from pipeline.prepare.report import Report
-from pipeline.prepare.runner import PipelineRun
 from pipeline.prepare.selection import TRAIN
 from pipeline.prepare.sides import Side
 from pipeline.prepare.summary import show_summary
@@ -88,7 +88,7 @@ def prepare_timed(
         progress.shown(),
     ):
         job = make_job(experiment, workspace, folder)
-        run = PipelineRun(experiment.cluster, job.logs)
+        engine = make_engine(experiment, job)
         inputs = _inspect(job, progress)
         counters, report = _run(run, job, inputs, progress)
         check_report(experiment.data, inputs, report)
@@ -110,14 +110,11 @@ def _inspect(job: Job, progress: Progress) -> list[Input]:
 
 
 def _run(
-    run: PipelineRun, job: Job, inputs: list[Input], progress: Progress
+    engine: Engine, job: Job, inputs: list[Input], progress: Progress
 ) -> tuple[dict[str, int], Report]:
     blocks = [block for inspected in inputs for block in inspected.blocks()]
     progress.expect(amounts(job, blocks))
-    counters = run.run(
-        lambda pipeline: build(pipeline, job, blocks),
-        lambda: progress.update(job.milestones.count()),
-    )
+    counters = engine(job, blocks, lambda: progress.update(job.milestones.count()))
     report = read_report(job.report_path)
     if report.problems:
         raise UserError("\n".join(sorted(report.problems)))

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import logging
-import os
 import pathlib
 import threading
 from collections.abc import Callable, Iterator
@@ -20,12 +19,14 @@ from pipeline.prepare.engine import (
     beam,
     create_runner,
 )
+from pipeline.prepare.runners.contract import Preset
+from pipeline.prepare.runners.kinds import make_preset
+from pipeline.prepare.runners.local import LocalPreset
 from pipeline.prepare.stages import COUNTERS
 from pipeline.prepare.workers import WorkerGroup
 
 _POLL_SECONDS = 0.1
 _SECONDS_TO_UNWIND = 3.0
-_LOCAL_RUNNERS = ("FnApiRunner", "DirectRunner")
 # Beam sends what a worker thread has written each second, even the half of an element that
 # it is still writing, which the runner then reads as something else. Sent by size, at the
 # end of an element, it is whole; worker processes do so anyway.
@@ -34,52 +35,23 @@ _NEVER_MS = 24 * 60 * 60 * 1000
 _THREADS_OF_WORKERS = ("beam_control_read", "read_grpc_client_inputs")
 
 
-def check_runner(cluster: ClusterSection) -> None:
-    """Hold the experiment's runner to being one that keeps every record.
-
-    Raises:
-        UserError: If it is not.
-    """
-    if "dask" in cluster.runner.lower():
-        raise UserError(
-            f"cluster.runner: {cluster.runner} is refused, because Beam's runner on Dask loses "
-            "records without a word. Use FnApiRunner, which takes all cores of one machine, or "
-            "a runner for a cluster: FlinkRunner, SparkRunner, DataflowRunner"
-        )
-
-
-def worker_count(cluster: ClusterSection) -> int:
-    """Workers on this machine: as many as the experiment says, or one a core."""
-    if cluster.running_mode == "in_memory":
-        return 1
-    return cluster.workers or _cores()
-
-
-def _cores() -> int:
-    # Not all platforms can say which cores this process may use.
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 class PipelineRun:
     """Runs one pipeline with the runner that an experiment names.
-
-    `DirectRunner` is taken for `FnApiRunner`: the local runner that Beam's own
-    `DirectRunner` turns to as well, but only after it has tried to download another.
 
     Args:
         cluster: The experiment's section.
         logs: Folder that receives the workers' standard error.
 
     Raises:
-        UserError: If the runner is refused or unknown, or an option is not one of Beam's.
+        UserError: If the runner is refused or unknown, or an option is not one of Beam's, or
+            one that the runner needs is missing.
     """
 
     def __init__(self, cluster: ClusterSection, logs: pathlib.Path):
-        check_runner(cluster)
+        preset = make_preset(cluster)
         self._group = WorkerGroup(logs)
-        self._runner = self._make_runner(cluster)
-        self._options = _make_options(cluster)
+        self._options = _make_options(preset)
+        self._runner = self._make_runner(preset)
         self._result: PipelineResult | None = None
         self._error: Exception | None = None
 
@@ -95,7 +67,7 @@ class PipelineRun:
             poll: Called several times a second while the pipeline runs.
 
         Returns:
-            The pipeline's own counters by name.
+            The pipeline's own counters by name; none if the runner keeps none.
 
         Raises:
             RuntimeError: If the pipeline fails.
@@ -118,13 +90,15 @@ class PipelineRun:
                 raise RuntimeError(self._failure()) from self._error
         return _counters(self._result) if self._result else {}
 
-    def _make_runner(self, cluster: ClusterSection) -> beam.runners.PipelineRunner:
-        if cluster.runner in _LOCAL_RUNNERS:
-            return FnApiRunner(default_environment=self._environment(cluster.running_mode))
+    def _make_runner(self, preset: Preset) -> beam.runners.PipelineRunner:
+        if isinstance(preset, LocalPreset):
+            return FnApiRunner(default_environment=self._environment(preset.cluster.running_mode))
         try:
-            return create_runner(cluster.runner)
+            return create_runner(preset.beam_name)
         except (ValueError, ImportError, AttributeError) as error:
-            raise UserError(f"cluster.runner: {cluster.runner} is not to be had: {error}") from None
+            raise UserError(
+                f"cluster.runner: {preset.cluster.runner} is not to be had: {error}"
+            ) from None
 
     def _environment(self, running_mode: str) -> Environment | None:
         if running_mode == "multi_processing":
@@ -160,24 +134,25 @@ class PipelineRun:
         )
 
 
-def _make_options(cluster: ClusterSection) -> PipelineOptions:
-    flags = [f"--direct_num_workers={worker_count(cluster)}"]
+def _make_options(preset: Preset) -> PipelineOptions:
+    given = preset.cluster.beam_options
     try:
         with contextlib.redirect_stderr(io.StringIO()) as complaint:
             # The experiment's own flags come last, so that they win.
-            options = PipelineOptions(flags + cluster.beam_options)
+            options = PipelineOptions(preset.flags() + given)
             known = options.get_all_options()  # Beam reads them only now.
             every = options.get_all_options(retain_unknown_options=True)
     except (SystemExit, ValueError):
         said = complaint.getvalue().strip().rpartition("\n")[2]
-        raise UserError(f"cluster.beam_options: {cluster.beam_options}: {said}") from None
+        raise UserError(f"cluster.beam_options: {given}: {said}") from None
     unknown = sorted(set(every) - set(known))
     # Runners elsewhere have options that Beam learns of only from them.
-    if unknown and cluster.runner in _LOCAL_RUNNERS:
+    if unknown and isinstance(preset, LocalPreset):
         raise UserError(
-            f"cluster.beam_options: {cluster.runner} has no option --{unknown[0]}; correct it, or "
-            f"leave it out"
+            f"cluster.beam_options: Beam has no option --{unknown[0]} for the runner local; "
+            f"correct it, or leave it out"
         )
+    preset.check(options)
     return options
 
 
@@ -185,6 +160,8 @@ def _counters(result: PipelineResult) -> dict[str, int]:
     found = result.metrics().query(MetricsFilter().with_namespace(COUNTERS))["counters"]
     totals: dict[str, int] = {}
     for counter in found:
+        if counter.result is None:
+            return {}  # Of a job service that keeps the names alone.
         name = counter.key.metric.name
         totals[name] = totals.get(name, 0) + counter.result
     return totals

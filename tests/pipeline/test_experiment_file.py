@@ -69,7 +69,7 @@ def test_flags_of_beam_are_settings(small):
     ]
     cluster = load_experiment(small, beam_overrides(flags)).cluster
     assert (cluster.runner, cluster.workers, cluster.running_mode) == (
-        "DirectRunner",
+        "local",
         3,
         "multi_threading",
     )

@@ -8,7 +8,8 @@ import pytest
 from models.errors import UserError
 from pipeline.experiment import ClusterSection
 from pipeline.prepare.engine import beam
-from pipeline.prepare.runner import PipelineRun, worker_count
+from pipeline.prepare.runner import PipelineRun
+from pipeline.prepare.runners.local import worker_count
 
 PROCESSES = {"running_mode": "multi_processing", "workers": 2}
 
@@ -123,7 +124,7 @@ def test_an_option_that_beam_cannot_read_is_told_to_the_user(make_run, capfd):
 
 
 def test_an_option_that_the_local_runner_does_not_know_is_refused(make_run):
-    with pytest.raises(UserError, match="FnApiRunner has no option --jobname"):
+    with pytest.raises(UserError, match="no option --jobname for the runner local"):
         make_run(beam_options=["--job_name=mine", "--jobname=mine"])
 
 

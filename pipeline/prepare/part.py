@@ -1,0 +1,16 @@
+"""Entry point of a job of an array: `python -P -m pipeline.prepare.part PLAN PHASE INDEX`."""
+
+import pathlib
+import sys
+
+from pipeline.prepare.parts import read_plan, run_part
+
+
+def main() -> None:
+    """Run the part that the command line names."""
+    path, phase, index = sys.argv[1:]
+    run_part(read_plan(pathlib.Path(path)), phase, int(index))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Beam's runners by the names that an experiment gives them."""
