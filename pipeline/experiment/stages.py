@@ -83,10 +83,10 @@ class ClusterSection(Section):
     runner: str = Field("local", description="A name of PRESETS, slurm, or any Beam runner.")
     running_mode: Literal["multi_processing", "multi_threading", "in_memory"] = "multi_processing"
     workers: NonNegativeInt = Field(0, description="Beam workers on this machine; 0 is one a core.")
+    array_jobs: PositiveInt = Field(4, description="Jobs that share the work (slurm).")
     beam_options: list[str] = Field([], description="Further flags, passed to Beam as they are.")
     intra_op_threads: NonNegativeInt = Field(0, description="TensorFlow's; 0 lets it choose.")
     inter_op_threads: NonNegativeInt = Field(0, description="TensorFlow's; 0 lets it choose.")
-    array_jobs: PositiveInt = Field(4, description="Jobs that share the work (slurm).")
     hang_seconds: PositiveFloat = Field(
         600.0, description="Without a step after which one of many workers ends as hanging."
     )

@@ -176,6 +176,8 @@ USES = (
         "cluster.runner",
         only=("local", "slurm"),
     ),
+    Use(("cluster.array_jobs",), "cluster.runner", only=("slurm",)),
+    Use(("cluster.beam_options",), "cluster.runner", never=("slurm",)),
     Use(("cluster.workers",), "cluster.running_mode", never=("in_memory",), anyway=(1,)),
 )
 
@@ -196,8 +198,6 @@ def refuse_unused(experiment: Section) -> None:
         if any(map(use.reads, values.values())) or use.of_task not in (None, task):
             continue
         for place, given in _set_keys(experiment, use.keys):
-    Use(("cluster.array_jobs",), "cluster.runner", only=("slurm",)),
-    Use(("cluster.beam_options",), "cluster.runner", never=("slurm",)),
             if ".".join(place) in values or place in mistakes or given in use.anyway:
                 continue
             mistakes[place] = _mistake(place, given, use, values)

@@ -15,7 +15,8 @@ from pipeline.prepare.inspection import HEAD_BYTES
 from pipeline.prepare.job import Job, make_job
 from pipeline.prepare.manifest import make_manifest
 from pipeline.prepare.milestones import READING
-from pipeline.prepare.pipeline import amounts, build, read_report
+from pipeline.prepare.picture_list import describe_pictures, write_list
+from pipeline.prepare.pipeline import amounts, read_report
 from pipeline.prepare.plan import Input, inspect_inputs, list_splits
 from pipeline.prepare.progress import Progress
 from pipeline.prepare.reasons import DESCRIPTIONS, INVALID_UTF8
