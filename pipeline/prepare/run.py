@@ -15,7 +15,6 @@ from pipeline.prepare.inspection import HEAD_BYTES
 from pipeline.prepare.job import Job, make_job
 from pipeline.prepare.manifest import make_manifest
 from pipeline.prepare.milestones import READING
-from pipeline.prepare.picture_list import describe_pictures, write_list
 from pipeline.prepare.pipeline import amounts, read_report
 from pipeline.prepare.plan import Input, inspect_inputs, list_splits
 from pipeline.prepare.progress import Progress
@@ -91,7 +90,7 @@ def prepare_timed(
         job = make_job(experiment, workspace, folder)
         engine = make_engine(experiment, job)
         inputs = _inspect(job, progress)
-        counters, report = _run(run, job, inputs, progress)
+        counters, report = _run(engine, job, inputs, progress)
         check_report(experiment.data, inputs, report)
         _write_all_counts(job, report)
         manifest = make_manifest(experiment, inputs, report)
