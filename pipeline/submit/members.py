@@ -3,10 +3,14 @@
 from pipeline.experiment import SubmitSection
 from pipeline.submit.contract import JobHandle, Launcher
 from pipeline.submit.jobs import options_of
+from pipeline.submit.kubernetes import KubernetesLauncher
 from pipeline.submit.local import LocalLauncher
+from pipeline.submit.slurm import SlurmLauncher
 
 LAUNCHERS: dict[str, type[Launcher]] = {
     "local": LocalLauncher,
+    "slurm": SlurmLauncher,
+    "kubernetes": KubernetesLauncher,
 }
 
 

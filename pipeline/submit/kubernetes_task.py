@@ -1,0 +1,63 @@
+"""Entry point of a container: `python -m pipeline.submit.kubernetes_task FOLDER STAGE EXPERIMENT`.
+
+Describes the workers to TensorFlow, runs the command, and writes what it prints into the job's
+folder too, where it outlives the pod.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+
+
+def main() -> None:
+    """Run a stage that is not done yet, as a process of its own."""
+    folder, stage, experiment = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    index, count = int(os.environ["JOB_COMPLETION_INDEX"]), int(os.environ["SEQLOOM_WORKERS"])
+    done = [folder / f"{stage}-{worker}.done" for worker in range(count)]
+    if all(path.exists() for path in done):
+        print(f"{stage} is done already")
+        return
+    status = _run([sys.executable, "-m", "pipeline.cli", stage, experiment], folder, stage, index)
+    if status == 0:
+        done[index].touch()
+    sys.exit(status)
+
+
+def tf_config(variables: Mapping[str, str]) -> str | None:
+    """`TF_CONFIG` of a worker; None of one that is alone."""
+    count = int(variables["SEQLOOM_WORKERS"])
+    if count == 1:
+        return None
+    workers = [variables["SEQLOOM_HOSTS"] % index for index in range(count)]
+    task = {"type": "worker", "index": int(variables["JOB_COMPLETION_INDEX"])}
+    return json.dumps({"cluster": {"worker": workers}, "task": task})
+
+
+def _run(command: list[str], folder: pathlib.Path, stage: str, index: int) -> int:
+    """Exit status of a command whose lines go to standard output and to the stage's log."""
+    config = tf_config(os.environ)
+    variables = {"TF_CONFIG": config} if config else {}
+    with (folder / "logs" / f"{stage}-{index}.log").open("ab", buffering=0) as log:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
+        )
+        signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+        assert process.stdout is not None
+        while block := process.stdout.read(1 << 16):
+            log.write(block)
+            sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
+    status = process.wait()
+    return 128 - status if status < 0 else status
+
+
+if __name__ == "__main__":
+    main()
