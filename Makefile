@@ -19,7 +19,7 @@ install: $(INSTALLED)
 $(INSTALLED): setup.py
 	@echo "Installing into $(VENV) (about 3 GB with TensorFlow)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serving,fonts,imagenet,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serving,fonts,imagenet,pictures,dev]'
 	touch $@
 
 demo: $(INSTALLED)
@@ -45,4 +45,4 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) runs/demo
+	rm -rf $(VENV) runs/demo runs/pictures runs/pictures-corpus

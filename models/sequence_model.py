@@ -81,6 +81,11 @@ class SequenceModel(keras.Model, abc.ABC):
         """What a training run carries from batch to batch beside weights; no export holds it."""
         return []
 
+    @property
+    def pretrained(self) -> list[keras.Variable]:
+        """Variables that learn, but start from what was learned elsewhere."""
+        return []
+
     @abc.abstractmethod
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         """Features [B, T, H] from which the words at all positions are projected."""

@@ -35,7 +35,10 @@ class BatchOptions:
 
 
 def plan_batches(
-    lengths: np.ndarray, options: BatchOptions, seed: tuple[int, ...] | None
+    lengths: np.ndarray,
+    options: BatchOptions,
+    seed: tuple[int, ...] | None,
+    groups: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sort a pool by length and cut it by the budget.
 
@@ -47,6 +50,8 @@ def plan_batches(
         options: How batches are cut.
         seed: Of the order of pairs of like length and of the batches; None keeps the batches
             in order of length.
+        groups: Int64 [P], such as a number for each picture: pairs of one number then follow
+            each other, whatever their lengths. None if pairs go by length alone.
 
     Returns:
         The order of the pairs, int64 [P] or fewer where some are left out, and of each batch its
@@ -57,13 +62,29 @@ def plan_batches(
     if not len(lengths):
         return np.zeros([0], np.int64), np.zeros([0, 2], np.int64)
     generator = None if seed is None else np.random.Generator(np.random.Philox(_key(seed)))
+    if groups is None:
+        order = _by_length(lengths, generator)
+    else:
+        order = _by_group(groups[kept], generator)
+    batches = _cut(options.padded(lengths[order].max(1)), options)
+    return kept[order], generator.permutation(batches) if generator else batches
+
+
+def _by_length(lengths: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
     source = lengths[:, 0].astype(np.float64)
     if generator:
         # Neighbours in source length change places too, so that batches differ by epoch.
         source += generator.uniform(0.0, 2.0, len(source))
-    order = np.lexsort([source, lengths[:, 1]])
-    batches = _cut(options.padded(lengths[order].max(1)), options)
-    return kept[order], generator.permutation(batches) if generator else batches
+    return np.lexsort([source, lengths[:, 1]])
+
+
+def _by_group(groups: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
+    """Whole groups in any order, and within each its rows in any; as they stand without one."""
+    _, group_of = np.unique(groups, return_inverse=True)  # [K]
+    if generator is None:
+        return np.argsort(group_of, kind="stable")
+    within = generator.permutation(len(group_of))  # [K]
+    return np.lexsort([within, generator.permutation(group_of.max() + 1)[group_of]])
 
 
 def admitted(lengths: np.ndarray, longest: int | None) -> np.ndarray:

@@ -13,9 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.batch_plan import BatchOptions, plan_batches
+from pipeline.picture_rows import PictureRows
+from pipeline.prepare.picture_files import Kind, StoredPicture
 from pipeline.prepare.records import (
-    FEATURES,
-    FEATURES_SHAPE,
+    PICTURE,
+    PICTURE_SHARD,
     SOURCE,
     SOURCE_TEXT,
     TARGET,
@@ -27,11 +29,12 @@ _PARSED_AT_ONCE = 4096
 _AHEAD = 8
 
 
-# Inputs of a model by name and its labels, all ragged int32 [B, (L)] or, of inputs, [B, (L), (K)].
-Marked = tuple[dict[str, tf.RaggedTensor], tf.RaggedTensor]
+# Inputs of a model by name and its labels, ragged int32 [B, (L)] or, of inputs, [B, (L), (K)] or
+# tensors [B, ...] of which all rows have one shape.
+Marked = tuple[dict[str, tf.RaggedTensor | tf.Tensor], tf.RaggedTensor]
 # What a batch's source and target ids, ragged int32 without marks, are to a task; it is given the
-# texts of the sources too, strings [B], where it asks for them, or the features of its pictures,
-# ragged float32 [B, (R * C * F)], and their shapes, ragged int64 [B, (3)].
+# texts of the sources too, strings [B], where it asks for them, or its pictures, as
+# `PictureRows.gather` gives them.
 Mark = Callable[..., Marked]
 
 
@@ -42,7 +45,7 @@ class Pairs(NamedTuple):
     target_ids: list[list[int]]  # without marks
     sources: list[str]
     targets: list[str]
-    pictures: list[np.ndarray] = []  # float32 [R, C, F]; empty where a task has no pictures
+    pictures: list[StoredPicture] = []  # empty where a task has no pictures
 
     def first(self, count: int) -> "Pairs":
         """The first pairs."""
@@ -63,7 +66,8 @@ def training_batches(
     epoch: int,
     skip: int = 0,
     texts: bool = False,
-    pictures: bool = False,
+    pictures: Kind | None = None,
+    together: bool = False,
 ) -> tf.data.Dataset:
     """Batches of one epoch, shuffled.
 
@@ -75,7 +79,8 @@ def training_batches(
         epoch: From 0; each has an order of its own.
         skip: Batches left out at the start.
         texts: Give `mark` the texts of the sources.
-        pictures: Give `mark` the features of the sources and their shapes.
+        pictures: Give `mark` this of the records' pictures.
+        together: Records about one picture follow each other, in place of those of like length.
 
     Returns:
         A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
@@ -83,9 +88,10 @@ def training_batches(
     paths = [str(path) for path in shards]
     random.Random(f"{seed} {epoch}").shuffle(paths)
     pools = _pools(paths, options.shuffle_pool, _asked(texts, pictures))
+    rows = _rows(shards, pictures)
 
     def cut(index: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
-        return _cut(pool, options, mark, tf.stack([seed, epoch, index]))
+        return _cut(pool, options, mark, rows, together, tf.stack([seed, epoch, index]))
 
     batches = pools.enumerate().flat_map(cut)
     return _ahead(batches.skip(skip))
@@ -96,12 +102,14 @@ def validation_batches(
     options: BatchOptions,
     mark: Mark,
     texts: bool = False,
-    pictures: bool = False,
+    pictures: Kind | None = None,
+    together: bool = False,
 ) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
     asked = _asked(texts, pictures)
     pools = _pools([str(path) for path in shards], options.shuffle_pool, asked)
-    return _ahead(pools.flat_map(lambda pool: _cut(pool, options, mark, None)))
+    rows = _rows(shards, pictures)
+    return _ahead(pools.flat_map(lambda pool: _cut(pool, options, mark, rows, together, None)))
 
 
 def count_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
@@ -131,16 +139,16 @@ def read_pairs(shards: Sequence[pathlib.Path], limit: int | None = None) -> Pair
         return pairs
     records = _records([str(path) for path in shards])
     records = records.take(-1 if limit is None else limit).batch(_PARSED_AT_ONCE)
-    spec = _spec(SOURCE, TARGET, SOURCE_TEXT, TARGET_TEXT, FEATURES, FEATURES_SHAPE)
+    spec = _spec(SOURCE, TARGET, SOURCE_TEXT, TARGET_TEXT, PICTURE, PICTURE_SHARD)
     for batch in records.map(lambda records: tf.io.parse_example(records, spec)):
         pairs.source_ids.extend(batch[SOURCE].to_list())
         pairs.target_ids.extend(batch[TARGET].to_list())
         pairs.sources.extend(text.decode() for text in batch[SOURCE_TEXT].numpy())
         pairs.targets.extend(text.decode() for text in batch[TARGET_TEXT].numpy())
         pairs.pictures.extend(
-            values.numpy().reshape(shape.numpy())
-            for values, shape in zip(batch[FEATURES], batch[FEATURES_SHAPE], strict=True)
-            if len(shape)
+            StoredPicture(shards[0].parent, shard.decode(), int(row))
+            for shard, row in zip(batch[PICTURE_SHARD].numpy(), batch[PICTURE].numpy(), strict=True)
+            if row >= 0
         )
     return pairs
 
@@ -156,9 +164,14 @@ def _ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.prefetch(_AHEAD).with_options(options)
 
 
-def _asked(texts: bool, pictures: bool) -> tuple[str, ...]:
-    """What `mark` is given beside the ids, in its order."""
-    return (SOURCE_TEXT,) * texts + (FEATURES, FEATURES_SHAPE) * pictures
+def _asked(texts: bool, pictures: Kind | None) -> tuple[str, ...]:
+    """What pools hold beside the ids."""
+    return (SOURCE_TEXT,) * texts + (PICTURE_SHARD, PICTURE) * (pictures is not None)
+
+
+def _rows(shards: Sequence[pathlib.Path], pictures: Kind | None) -> PictureRows | None:
+    """Where pictures come from, if they are asked for."""
+    return PictureRows(shards[0].parent, pictures) if pictures and shards else None
 
 
 def _spec(*names: str) -> dict:
@@ -191,30 +204,48 @@ def _pools(paths: Sequence[str], size: int, asked: Sequence[str] = ()) -> tf.dat
 
 
 def _cut(
-    pool: dict[str, tf.RaggedTensor], options: BatchOptions, mark: Mark, seed: tf.Tensor | None
+    pool: dict[str, tf.RaggedTensor],
+    options: BatchOptions,
+    mark: Mark,
+    pictures: PictureRows | None,
+    together: bool,
+    seed: tf.Tensor | None,
 ) -> tf.data.Dataset:
     """Batches of a pool; in order of length without a seed."""
 
-    def plan(lengths: np.ndarray, *seed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return plan_batches(lengths, options, tuple(seed[0].tolist()) if seed else None)
+    def plan(
+        lengths: np.ndarray, groups: np.ndarray, *seed: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        drawn = tuple(seed[0].tolist()) if seed else None
+        return plan_batches(lengths, options, drawn, groups if together else None)
 
     # Once a pool, and thousands of tiny steps: NumPy takes milliseconds where a graph's loop
     # takes seconds from the training beside it.
-    arguments = [_lengths(pool)] + ([] if seed is None else [seed])
+    groups = _picture_numbers(pool) if together else tf.zeros([0], tf.int64)
+    arguments = [_lengths(pool), groups] + ([] if seed is None else [seed])
     order, batches = tf.numpy_function(plan, arguments, (tf.int64, tf.int64), stateful=False)
     order.set_shape([None])
     batches.set_shape([None, 2])
 
     def batch(place: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         rows = order[place[0] : place[1]]  # [B]
-        known = (SOURCE, TARGET, SOURCE_TEXT, FEATURES, FEATURES_SHAPE)
-        asked = [pool[name] for name in known if name in pool]
-        inputs, labels = mark(*(tf.gather(each, rows) for each in asked))
+        known = (SOURCE, TARGET, SOURCE_TEXT)
+        given = [tf.gather(pool[name], rows) for name in known if name in pool]
+        if pictures is not None:
+            stored = (tf.gather(pool[name], rows) for name in (PICTURE_SHARD, PICTURE))
+            given.append(pictures.gather(*stored))
+        inputs, labels = mark(*given)
         longest = tf.reduce_max(tf.gather(_lengths(pool), rows))
         return _padded(inputs, labels, options, longest)
 
     places = tf.data.Dataset.from_tensor_slices(batches)
     return places.map(batch)
+
+
+def _picture_numbers(pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:
+    """A number for each picture of a pool, int64 [P], the same wherever it comes."""
+    shards = tf.unique(pool[PICTURE_SHARD], tf.int64).idx  # [P]
+    return shards * tf.constant(2**32, tf.int64) + pool[PICTURE]
 
 
 def _lengths(pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:
@@ -223,7 +254,7 @@ def _lengths(pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:
 
 
 def _padded(
-    inputs: dict[str, tf.RaggedTensor],
+    inputs: dict[str, tf.RaggedTensor | tf.Tensor],
     labels: tf.RaggedTensor,
     options: BatchOptions,
     longest: tf.Tensor,
@@ -233,10 +264,14 @@ def _padded(
     As many rows are made then as the budget allows of the longest side, int64 [].
     """
     if not options.fixed_shapes:
-        return {name: ids.to_tensor() for name, ids in inputs.items()}, labels.to_tensor()
+        return {name: _dense(ids) for name, ids in inputs.items()}, labels.to_tensor()
     rows = tf.maximum(options.batch_tokens // options.padded(longest), 1)
-    padded = {name: _pad(ids.to_tensor(), rows, options) for name, ids in inputs.items()}
+    padded = {name: _pad(_dense(ids), rows, options) for name, ids in inputs.items()}
     return padded, _pad(labels.to_tensor(), rows, options)
+
+
+def _dense(values: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
+    return values.to_tensor() if isinstance(values, tf.RaggedTensor) else values
 
 
 def _pad(ids: tf.Tensor, rows: tf.Tensor, options: BatchOptions) -> tf.Tensor:

@@ -11,24 +11,28 @@ from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary, with_begin, with_end
 from pipeline.batches import Pairs
 from pipeline.like_length import in_batches
+from pipeline.prepare.picture_files import StoredPicture
 
 
 class Picture(NamedTuple):
     """A picture of a split with all its captions."""
 
     name: str
-    features: np.ndarray  # [R, C, F]
+    stored: StoredPicture
     references: list[str]
 
 
 def pictures_of(pairs: Pairs) -> list[Picture]:
     """The different pictures of some pairs, in the order in which they come."""
-    found: dict[tuple[str, int], Picture] = {}
-    for name, features, caption in zip(pairs.sources, pairs.pictures, pairs.targets, strict=True):
-        # Pictures of different folders may have one name.
-        key = name, hash(features.tobytes())
-        found.setdefault(key, Picture(name, features, [])).references.append(caption)
+    found: dict[StoredPicture, Picture] = {}
+    for name, stored, caption in zip(pairs.sources, pairs.pictures, pairs.targets, strict=True):
+        found.setdefault(stored, Picture(name, stored, [])).references.append(caption)
     return list(found.values())
+
+
+def read_all(model: CaptioningModel, pictures: Sequence[Picture]) -> np.ndarray:
+    """What a model reads of pictures, [B, ...]."""
+    return np.stack([each.stored.read(model.reads) for each in pictures])
 
 
 class Captioner:
@@ -53,7 +57,10 @@ class Captioner:
         self._options = options
         self._batch_size = batch_size
         self._caption = tf.function(
-            self._search, input_signature=[tf.TensorSpec([None] * 4, tf.float32)]
+            self._search,
+            input_signature=[
+                tf.TensorSpec([None] * 4, tf.uint8 if model.reads == "pixels" else tf.float32)
+            ],
         )
 
     def __call__(
@@ -70,13 +77,13 @@ class Captioner:
         """
 
         def batch(some: list[Picture]) -> list[str]:
-            found = self._caption(np.stack([each.features for each in some])).numpy()
+            found = self._caption(read_all(self._model, some)).numpy()
             return [text.decode("utf-8", "replace") for text in found]
 
         return in_batches(pictures, [0] * len(pictures), self._batch_size, batch, advance)
 
-    def _search(self, features: tf.Tensor) -> tf.Tensor:
-        hypotheses = self._model.caption(features, self._options)
+    def _search(self, pictures: tf.Tensor) -> tf.Tensor:
+        hypotheses = self._model.caption(self._model.see(pictures), self._options)
         return self._captions.decode(hypotheses.ids[:, 0, :])  # [B]
 
 
@@ -85,20 +92,18 @@ def attend(
     captions: TextVocabulary,
     pictures: Sequence[Picture],
     texts: Sequence[str],
-) -> list[tuple[list[str], list[str], np.ndarray]]:
+) -> list[tuple[list[str], np.ndarray]]:
     """Attention of given captions over their pictures.
 
     Returns:
-        For each, names of the cells as `row,column` [S], the caption's pieces [T] and the
-        attention [T, S], end mark included.
+        For each, the caption's pieces [T] and the attention [T, R, C], end mark included.
     """
-    features = np.stack([each.features for each in pictures])  # [B, R, C, F]
+    features = model.see(read_all(model, pictures))  # [B, R, C, F]
     ids = captions.encode(tf.constant(list(texts)))  # [B, (T)]
     labels = with_end(ids).to_tensor()  # [B, T]
     weights = model.force(features, with_begin(ids).to_tensor(), labels).weights.numpy()
-    cells = [f"{row},{column}" for row, column in np.ndindex(features.shape[1:3])]
     outcome = []
     for pieces, each in zip(captions.pieces(labels).numpy(), weights, strict=True):
         told = [piece.decode() for piece in pieces if piece]
-        outcome.append((cells, told, each[: len(told)]))
+        outcome.append((told, each[: len(told)].reshape(len(told), *features.shape[1:3])))
     return outcome

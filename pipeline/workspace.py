@@ -173,13 +173,18 @@ def file_fingerprint(path: str | os.PathLike) -> str:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Write a UTF-8 file whole: beside its place first, then renamed into it."""
+    """Write a UTF-8 file whole; its line ends are those of the text."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike, content: bytes) -> None:
+    """Write a file whole: beside its place first, then renamed into it."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with open(beside, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(beside, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

@@ -166,7 +166,9 @@ COMPLETE = Signature(
 TRANSLATION_SIGNATURES = (TRANSLATE, NBEST, ALIGN, FORCED_SCORE, SAMPLE, COMPLETE)
 
 _PICTURE_INPUT = Field(IMAGE_BYTES, "string", "B", "JPEG, PNG, GIF or BMP files, first frame")
-_ERROR_OUTPUT = Field(ERROR_CODE, "int32", "B", "0, or 1 where there is no picture to be read")
+_ERROR_OUTPUT = Field(
+    ERROR_CODE, "int32", "B", "0, or why no picture can be read: 1 empty, 2 none, 3 large, 4 torn"
+)
 
 CAPTION_PICTURE = Signature(
     name="serving_default",
@@ -190,6 +192,48 @@ ALIGN_CAPTION = Signature(
 )
 
 CAPTIONING_SIGNATURES = (CAPTION_PICTURE, ALIGN_CAPTION)
+
+_PICTURE_AND_QUESTION = (_PICTURE_INPUT, Field(QUESTION, "string", "B", "the question about each"))
+_ANSWER_OUTPUT = Field(ANSWER, "string", "B", 'the best answer; "" where there is an error')
+
+ASK_PICTURE = Signature(
+    name="serving_default",
+    inputs=_PICTURE_AND_QUESTION,
+    outputs=(
+        _ANSWER_OUTPUT,
+        Field(SCORE, "float32", "B", "a label's probability, or as of captions where words answer"),
+        _ERROR_OUTPUT,
+    ),
+)
+
+LOOK_AT_PICTURE = Signature(
+    name="attention",
+    inputs=_PICTURE_AND_QUESTION,
+    outputs=(
+        _ANSWER_OUTPUT,
+        Field(WEIGHTS, "float32", "BKYX", "attention of each look over the cells of the picture"),
+        _ERROR_OUTPUT,
+    ),
+)
+
+ALIGN_ANSWER = Signature(
+    name="align",
+    inputs=_PICTURE_AND_QUESTION,
+    outputs=(
+        _ANSWER_OUTPUT,
+        Field(TARGET_TOKENS, "string", "BT", 'its pieces, padded with ""'),
+        Field(
+            ALIGNMENT,
+            "float32",
+            "BTYX",
+            "attention of each over the cells; the rest of it is on the question's words",
+        ),
+        _ERROR_OUTPUT,
+    ),
+)
+
+VISUAL_ANSWERING_SIGNATURES = (ASK_PICTURE, LOOK_AT_PICTURE)
+VISUAL_GENERATION_SIGNATURES = (ASK_PICTURE, ALIGN_ANSWER)
 
 _STORY_AND_QUESTION = (
     Field(STORY, "string", "B", "stories; line breaks part their sentences"),

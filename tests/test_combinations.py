@@ -88,14 +88,17 @@ def batch_of(task, name):
     else:
         ids = task.source.encode(sources)
     if name == "captioning":
-        grids = tf.random.stateless_normal([2, 2 * 2 * 1280], [1, 2])
-        shapes = tf.ragged.constant([[2, 2, 1280]] * 2, dtype=tf.int64)
-        inputs, labels = task.mark(ids, targets, tf.RaggedTensor.from_tensor(grids), shapes)
+        grids = tf.random.stateless_normal([2, 2, 2, 1280], [1, 2])
+        inputs, labels = task.mark(ids, targets, grids)
     elif name == "tagging":
         inputs, labels = task.mark(ids, targets, sources)
     else:
         inputs, labels = task.mark(ids, targets)
-    return {key: each.to_tensor() for key, each in inputs.items()}, labels.to_tensor()
+    dense = {
+        key: each.to_tensor() if isinstance(each, tf.RaggedTensor) else each
+        for key, each in inputs.items()
+    }
+    return dense, labels.to_tensor()
 
 
 def learn(experiment):

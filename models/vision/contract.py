@@ -26,7 +26,8 @@ class Backbone(keras.layers.Layer, abc.ABC):
     feature_size: int
 
     def __init__(self, weights: str | None = None, **kwargs: Any):
-        super().__init__(**kwargs)
+        # One name for all, by which checkpoints know its variables.
+        super().__init__(**{"name": "backbone", **kwargs})
         self.weights_name = weights
 
     @abc.abstractmethod

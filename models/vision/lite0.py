@@ -110,9 +110,13 @@ class Block(keras.layers.Layer):
         depthwise = (f"{key}._depthwise_conv", f"{key}._bn1")
         project = (f"{key}._project_conv", f"{key}._bn2")
         self.parts = [
-            *([ConvolutionNorm(inner, 1, 1, True, expand, **own)] if stage.expansion > 1 else []),
-            ConvolutionNorm(None, stage.kernel, stride, True, depthwise, **own),
-            ConvolutionNorm(stage.filters, 1, 1, False, project, **own),
+            *(
+                [ConvolutionNorm(inner, 1, 1, True, expand, **own, name="expand")]
+                if stage.expansion > 1
+                else []
+            ),
+            ConvolutionNorm(None, stage.kernel, stride, True, depthwise, **own, name="depthwise"),
+            ConvolutionNorm(stage.filters, 1, 1, False, project, **own, name="project"),
         ]
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:

@@ -24,7 +24,7 @@ _FORMATS_OF_KEYS = {
     "column": ("conllu",),
     "unit": ("conllu",),
     "label": ("conllu",),
-    "images": ("coco", "tsv", "jsonl"),
+    "images": ("coco", "tsv", "jsonl", "documents"),
 }
 
 
@@ -64,7 +64,7 @@ class CorpusFile(Section):
         None, description="Target in place of tags: the id's part before its first dash (conllu)."
     )
     images: str | None = Field(
-        None, description="Folder of the pictures; the file's own if null (captioning)."
+        None, description="Folder of the pictures; the file's own if null (tasks with pictures)."
     )
 
     @pydantic.model_validator(mode="after")
@@ -101,10 +101,11 @@ class HoldOut(Section):
 
 
 class PictureOptions(Section):
-    """How pictures become features, which is done once, when records are made."""
+    """The network that makes features of pictures, when records are made or while it learns."""
 
     backbone: str = Field(
-        "EfficientNetLite0", description="That network, or one of keras.applications by name."
+        "EfficientNetLite0",
+        description="That network, small, or one of keras.applications by name.",
     )
     weights: str | None = Field(
         "imagenet", description="imagenet, the path of a Keras weights file, or null for none."
@@ -113,6 +114,16 @@ class PictureOptions(Section):
         50_000_000, description="Of a picture; larger ones are not decoded."
     )
     batch_size: PositiveInt = Field(32, description="Pictures that go through it at once.")
+    fine_tune: bool = Field(False, description="Train it too, from its weights.")
+
+    @pydantic.model_validator(mode="after")
+    def _small_learns(self):
+        if self.backbone == "small" and (self.weights is not None or not self.fine_tune):
+            raise ValueError(
+                "backbone 'small' has no weights that it could start from; set weights to null "
+                "and fine_tune to true, so that it learns"
+            )
+        return self
 
 
 class Cleaning(Section):

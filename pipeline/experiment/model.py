@@ -156,6 +156,17 @@ class CaptioningOptions(Section):
     )
 
 
+class VisualAnsweringOptions(Section):
+    """How a question about a picture is answered; sizes are those of encoder and decoder."""
+
+    form: Literal["classifier", "generator"] = Field(
+        "classifier", description="An answer is one of the labels, or words that a decoder writes."
+    )
+    hops: PositiveInt = Field(
+        1, description="Looks at the picture, each with a new query (classifier)."
+    )
+
+
 class LanguageModelOptions(Section):
     """What stands between the words before and the next one; its size is the decoder's."""
 
@@ -174,7 +185,13 @@ class ModelSection(Section):
     """The network."""
 
     task: Literal[
-        "translation", "language_model", "classification", "tagging", "answering", "captioning"
+        "translation",
+        "language_model",
+        "classification",
+        "tagging",
+        "answering",
+        "captioning",
+        "visual_answering",
     ] = "translation"
     cell: Literal[
         "simple_rnn",
@@ -204,6 +221,7 @@ class ModelSection(Section):
     tagging: TaggingOptions = TaggingOptions()
     answering: AnsweringOptions = AnsweringOptions()
     captioning: CaptioningOptions = CaptioningOptions()
+    visual_answering: VisualAnsweringOptions = VisualAnsweringOptions()
     language_model: LanguageModelOptions = LanguageModelOptions()
     initializer_range: PositiveFloat = Field(0.1, description="Weights start in U(-r, r).")
 

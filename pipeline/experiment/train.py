@@ -123,6 +123,9 @@ class TrainSection(Section):
         description="lazy_adam leaves rows alone that are not in the batch, stale moments and all.",
     )
     learning_rate: PositiveFloat = 1e-3
+    fine_tune_rate: PositiveFloat = Field(
+        0.1, description="Share of the learning rate that data.pictures.fine_tune trains by."
+    )
     schedule: ScheduleOptions = ScheduleOptions()
     clip: ClipOptions = ClipOptions()
     loss: LossOptions = LossOptions()
@@ -134,7 +137,7 @@ class TrainSection(Section):
     samples: NonNegativeInt = Field(5, description="Translations and attention pictures shown.")
     checkpoint_every: PositiveInt = Field(1000, description="Steps between two checkpoints.")
     keep_checkpoints: PositiveInt = 3
-    best_metric: Literal["bleu", "chrf", "loss", "perplexity", "accuracy"] | None = Field(
+    best_metric: Literal["bleu", "chrf", "cider", "loss", "perplexity", "accuracy"] | None = Field(
         None, description="Chooses the best model; the task's own, listed first, if null."
     )
     early_stopping: EarlyStopping = EarlyStopping()

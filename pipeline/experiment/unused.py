@@ -171,6 +171,7 @@ USES = (
     Use(("train.self_paced",), "train.self_paced.kind", never=("none",)),
     Use(("train.gradient_flow.longest",), "train.gradient_flow.sentences", never=(0,)),
     # Keys of the local runner, as which DirectRunner is taken too.
+    Use(("train.fine_tune_rate",), "data.pictures.fine_tune", only=(True,)),
     Use(
         ("cluster.running_mode", "cluster.workers"),
         "cluster.runner",

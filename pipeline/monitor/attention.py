@@ -30,7 +30,7 @@ class AttentionPictures(Panel):
     def show(self, observation: Observation, log: EventLog) -> None:
         """Add a picture a sample."""
         samples = observation.samples
-        if samples is None:
+        if samples is None or samples.pictures:
             return
         for index, alignment in enumerate(samples.alignments):  # [T, S] each
             if alignment.size:

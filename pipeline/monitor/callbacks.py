@@ -10,6 +10,7 @@ from rich.console import Console
 from models.errors import UserError
 from models.gradient_flow import LayerFlow
 from pipeline.monitor.attention import AttentionPictures
+from pipeline.monitor.attention_maps import AttentionMaps
 from pipeline.monitor.event_log import EventLog
 from pipeline.monitor.gradient_flow import GradientFlow
 from pipeline.monitor.histograms import Weights
@@ -23,11 +24,19 @@ PANELS: dict[str, Callable[[], Panel]] = {
     "charts": Charts,
     "translations": Translations,
     "attention": AttentionPictures,
+    "attention_maps": AttentionMaps,
     "weights": Weights,
     "gradient_flow": GradientFlow,
 }
 
-DEFAULT_PANELS = ("scalars", "charts", "translations", "attention", "gradient_flow")
+DEFAULT_PANELS = (
+    "scalars",
+    "charts",
+    "translations",
+    "attention",
+    "attention_maps",
+    "gradient_flow",
+)
 
 
 class TensorBoardMonitor(keras.callbacks.Callback):

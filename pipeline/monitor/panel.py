@@ -23,7 +23,9 @@ class ValidationSamples:
         hypotheses: The model's translations.
         source_tokens: The S pieces of each source as the encoder reads them.
         target_tokens: The T pieces of each hypothesis.
-        alignments: For each sentence the attention, float [T, S]: a row a target piece.
+        alignments: For each sentence the attention, float [T, S]: a row a target piece; over a
+            picture of R rows and C columns, [T, R, C].
+        pictures: Uint8 [H, W, 3] of each, where sources are pictures; they have no pieces.
     """
 
     sources: list[str]
@@ -32,6 +34,7 @@ class ValidationSamples:
     source_tokens: list[list[str]]
     target_tokens: list[list[str]]
     alignments: list[np.ndarray]
+    pictures: list[np.ndarray] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,54 +1,95 @@
-"""Features of pictures by a frozen network, one a worker, many pictures at a time."""
+"""What is kept of pictures: features by a frozen network, one a worker, many at a time; pixels."""
 
 import functools
 import itertools
+import pathlib
 import threading
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.experiment import CorpusFile, PictureOptions
+from pipeline.prepare.picture_files import Kind, RowsWriter, file_name
 from pipeline.prepare.pictures import picture_path, read_picture
-from pipeline.prepare.shards import EncodedPair
 
 _lock = threading.Lock()
 
+PictureKey = tuple[int, bytes]  # index of the input, and the picture's name in it
 
-class PictureFeatures:
-    """Computes the features of the pictures of some pairs, each picture's once.
+
+class PictureStore:
+    """Writes the pictures of a shard, each picture once.
 
     Args:
         inputs: Split and description of each input, by index.
         options: Network and sizes.
+        folder: Where.
     """
 
-    def __init__(self, inputs: Sequence[tuple[str, CorpusFile]], options: PictureOptions):
+    def __init__(
+        self,
+        inputs: Sequence[tuple[str, CorpusFile]],
+        options: PictureOptions,
+        folder: pathlib.Path,
+    ):
         self._inputs = inputs
         self._options = options
+        self._folder = folder
 
-    def __call__(self, pairs: Sequence[EncodedPair]) -> dict[tuple[int, bytes], np.ndarray]:
-        """Features float32 [R, C, F] by input and source text.
+    def write(self, shard: str, split: str, keys: Sequence[PictureKey]) -> list[pathlib.Path]:
+        """Write the files of a shard, a row a picture, in the order of `keys`.
+
+        Args:
+            shard: Its name.
+            split: Of the shard.
+            keys: The pictures.
+
+        Returns:
+            The files.
 
         Raises:
             UserError: If the network or its weights are not to be had.
         """
-        wanted = iter(dict.fromkeys((pair.input, pair.source_text) for pair in pairs))
-        found: dict[tuple[int, bytes], np.ndarray] = {}
-        while keys := list(itertools.islice(wanted, self._options.batch_size)):
-            pictures = [self._read(*key) for key in keys]
-            with _lock:  # Threads of one process share the network.
-                compute = _network(self._options.backbone, self._options.weights)
-            found.update(zip(keys, compute(pictures), strict=True))
-        return found
+        writers = {
+            kind: RowsWriter(self._folder / file_name(shard, kind), len(keys))
+            for kind in self._kinds(split)
+        }
+        wanted = iter(keys)
+        while some := list(itertools.islice(wanted, self._options.batch_size)):
+            network = self._network()
+            squares = network.crop([self._read(*key) for key in some])
+            if "features" in writers:
+                writers["features"].add(network.compute(squares))
+            if "pixels" in writers:
+                writers["pixels"].add(np.rint(squares).astype(np.uint8))
+        return [path for writer in writers.values() for path in writer.close()]
+
+    def _kinds(self, split: str) -> list[Kind]:
+        if self._options.fine_tune:
+            return ["pixels"]
+        # Validations show pictures; those of the other splits would lie there for nothing.
+        return ["features", "pixels"] if split == "valid" else ["features"]
+
+    def _network(self) -> "_Network":
+        options = self._options
+        # A network that is trained is another one by then; its size alone matters here.
+        weights = None if options.fine_tune else options.weights
+        with _lock:  # Threads of one process share the network.
+            return _network(options.backbone, weights)
 
     def _read(self, index: int, name: bytes) -> np.ndarray:
         corpus = self._inputs[index][1]
         return read_picture(picture_path(corpus, name), self._options.max_pixels)
 
 
+class _Network(NamedTuple):
+    crop: Callable[[list[np.ndarray]], np.ndarray]  # uint8 [H, W, 3] to float32 [B, S, S, 3]
+    compute: Callable[[np.ndarray], np.ndarray]  # float32 [B, S, S, 3] to [B, R, C, F]
+
+
 @functools.cache
-def _network(backbone: str, weights: str | None) -> Callable[[list[np.ndarray]], np.ndarray]:
-    """Features [B, R, C, F] of pictures uint8 [H, W, 3]."""
+def _network(backbone: str, weights: str | None) -> _Network:
     # Here, since TensorFlow takes seconds to import and other tasks need none of it.
     import tensorflow as tf
 
@@ -60,8 +101,11 @@ def _network(backbone: str, weights: str | None) -> Callable[[list[np.ndarray]],
     network.build((None, network.picture_size, network.picture_size, 3))
     run = tf.function(network, reduce_retracing=True)
 
-    def compute(pictures: list[np.ndarray]) -> np.ndarray:
+    def crop(pictures: list[np.ndarray]) -> np.ndarray:
         squares = [crop_square(tf.constant(each), network.picture_size) for each in pictures]
-        return run(tf.stack(squares)).numpy()
+        return tf.stack(squares).numpy()
 
-    return compute
+    def compute(squares: np.ndarray) -> np.ndarray:
+        return run(tf.constant(squares)).numpy().astype(np.float32)
+
+    return _Network(crop, compute)

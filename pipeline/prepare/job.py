@@ -2,11 +2,13 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 
 from pipeline.experiment import CorpusFile, DataSection, Experiment, VocabularySection
 from pipeline.prepare.milestones import Milestones
 from pipeline.prepare.plan import list_inputs, list_splits
-from pipeline.prepare.selection import TRAIN, PairSelection
+from pipeline.prepare.selection import TRAIN, Pair, PairSelection
+from pipeline.prepare.sentences import question_of
 from pipeline.prepare.shards import ShardOptions
 from pipeline.prepare.sides import Side, sides_of
 from pipeline.workspace import Workspace
@@ -43,7 +45,7 @@ class Job:
     @property
     def reads_pictures(self) -> bool:
         """Whether sources are paths of pictures."""
-        return self.task == "captioning"
+        return task_reads_pictures(self.task)
 
     @property
     def vocabularies(self) -> dict[str, Side]:
@@ -73,7 +75,18 @@ class Job:
     def selection(self) -> PairSelection:
         """The reading half of the stage."""
         sides = ("source", "target") if self.reads_pictures else tuple(self.sides)
-        return PairSelection(self.data, self.inputs, self.seed, sides)
+        return PairSelection(self.data, self.inputs, self.seed, sides, self.reads_pictures)
+
+    def texts(self, side: str, pairs: Sequence[Pair]) -> list[bytes]:
+        """What the pieces of a side are made of: of a question about a picture, not its path."""
+        if self.reads_pictures and side == "source":
+            return [question_of(pair.source) for pair in pairs]
+        return [getattr(pair, side) for pair in pairs]
+
+
+def task_reads_pictures(task: str) -> bool:
+    """Whether sources of a task are paths of pictures."""
+    return task in ("captioning", "visual_answering")
 
 
 def make_job(experiment: Experiment, workspace: Workspace, folder: pathlib.Path) -> Job:

@@ -4,6 +4,7 @@ import functools
 import importlib.metadata
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,12 @@ from models.errors import UserError
 from models.special_ids import UNKNOWN_ID
 from pipeline.experiment import Experiment
 from pipeline.prepare.inspection import check_file
+from pipeline.prepare.job import task_reads_pictures
+from pipeline.prepare.picture_list import (
+    describe_pictures,
+    pictures_fingerprint,
+    refreshed,
+)
 from pipeline.prepare.plan import Input, list_inputs, list_splits
 from pipeline.prepare.readers import make_reader
 from pipeline.prepare.records import SCHEMA_VERSION
@@ -33,7 +40,8 @@ def data_fingerprint(experiment: Experiment) -> str:
     """Hash of everything that decides the records.
 
     It covers the contents of the corpus files, not where they lie, the sections data and
-    vocabulary, the seed, and the version of the record schema.
+    vocabulary, the seed, and the version of the record schema. Pictures are known only when the
+    corpus files have been read, and `load_manifest` compares them by the list of those read.
 
     Raises:
         UserError: If a corpus file is missing.
@@ -44,8 +52,8 @@ def data_fingerprint(experiment: Experiment) -> str:
 def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
     """The manifest of a workspace whose records are the experiment's.
 
-    A corpus file that is no longer there is taken for unchanged, so that records can be
-    used on a machine that has only the workspace.
+    A corpus file or picture that is no longer there is taken for unchanged, so that records can
+    be used on a machine that has only the workspace.
 
     Raises:
         UserError: If there is no manifest, or the records were prepared from other files or
@@ -58,6 +66,9 @@ def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
         for facts in described["files"]
     }
     wanted = _parts(experiment, _file_hashes(experiment, recorded))
+    if task_reads_pictures(experiment.model.task):
+        inputs = [corpus for _, _, corpus in list_inputs(experiment.data)]
+        wanted["pictures"] = pictures_fingerprint(refreshed(workspace.data, inputs))
     _check_parts(workspace, wanted, manifest.get("fingerprints", {}))
     _check_shards(workspace, manifest)
     _check_vocabularies(workspace, manifest)
@@ -75,7 +86,7 @@ def _check_parts(workspace: Workspace, wanted: dict[str, str], found: dict[str, 
 
 def _check_shards(workspace: Workspace, manifest: dict) -> None:
     for split in manifest["splits"].values():
-        for shard in split["shards"]:
+        for shard in [*split["shards"], *split.get("picture_files", [])]:
             path = workspace.data / shard["file"]
             size = path.stat().st_size if path.is_file() else None
             if size != shard["bytes"]:
@@ -100,16 +111,22 @@ def _parts(experiment: Experiment, file_hashes: list[str]) -> dict[str, str]:
     """Fingerprints of what decides the records, by a name to show when one differs."""
     data = experiment.data.model_dump(mode="json")
     for split, position, _ in list_inputs(experiment.data):
-        for name in ("source", "target", "path"):
+        for name in ("source", "target", "path", "images"):
             del data[split][position][name]
     return {
         "corpus files": fingerprint(file_hashes),
         "data": fingerprint(data),
         "vocabulary": fingerprint(experiment.vocabulary.model_dump(mode="json")),
-        "task": fingerprint(experiment.model.task),
+        "task": fingerprint(_task(experiment)),
         "seed": fingerprint(experiment.seed),
         "record schema": fingerprint(SCHEMA_VERSION),
     }
+
+
+def _task(experiment: Experiment) -> str | list[str]:
+    """What decides the sides of records."""
+    task, form = experiment.model.task, experiment.model.visual_answering.form
+    return [task, form] if task == "visual_answering" else task
 
 
 def _file_hashes(experiment: Experiment, recorded: Mapping[str, str]) -> list[str]:
@@ -151,6 +168,8 @@ def make_manifest(experiment: Experiment, inputs: Sequence[Input], report: Repor
     # The hashes of what was read, should a file have changed since.
     hashes = [facts.hash for inspected in inputs for facts in inspected.files]
     parts = _parts(experiment, hashes)
+    if task_reads_pictures(experiment.model.task):
+        parts["pictures"] = pictures_fingerprint(report.pictures)
     sides = sides_of(experiment)
     return {
         "fingerprint": fingerprint(parts),
@@ -190,7 +209,13 @@ def _describe_input(inspected: Input, report: Report) -> dict:
             }
             for split, tally in tallies.items()
         },
+        **_if_any("pictures", describe_pictures(report.pictures, inspected.index), report.pictures),
     }
+
+
+def _if_any(name: str, described: Any, anything: Any) -> dict[str, Any]:
+    """An entry of the manifest that tasks without pictures do not have."""
+    return {name: described} if anything else {}
 
 
 def _describe_vocabularies(experiment: Experiment, report: Report) -> dict:
@@ -219,10 +244,19 @@ def _describe_split(split: str, report: Report, sides: Mapping[str, Side]) -> di
         "dropped": {reason: drops.pairs for reason, drops in sorted(tally.dropped.items())},
         **{side: describe_side(report.statistics[split, side]) for side in sides},
         "shards": [
-            {"file": name, "pairs": facts.pairs, "bytes": facts.bytes, "hash": facts.hash}
+            {"file": name, "pairs": facts.rows, "bytes": facts.bytes, "hash": facts.hash}
             for (_, name), facts in shards
         ],
+        **_if_any("picture_files", _describe_picture_files(split, report), report.picture_files),
     }
+
+
+def _describe_picture_files(split: str, report: Report) -> list[dict]:
+    return [
+        {"file": name, "pictures": facts.rows, "bytes": facts.bytes, "hash": facts.hash}
+        for (of_split, name), facts in sorted(report.picture_files.items())
+        if of_split == split
+    ]
 
 
 def describe_side(statistics: SideStatistics) -> dict:

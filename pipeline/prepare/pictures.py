@@ -11,6 +11,8 @@ from PIL import Image, ImageOps
 
 from pipeline.experiment import CorpusFile, PictureOptions
 from pipeline.prepare.reasons import BROKEN_PICTURE, HUGE_PICTURE, NO_PICTURE, Dropped
+from pipeline.prepare.report import PictureFacts
+from pipeline.workspace import file_fingerprint
 
 # What Pillow raises at bytes that are no whole picture.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
@@ -39,6 +41,8 @@ def read_picture(path: str, max_pixels: int) -> np.ndarray:
         Dropped: If there is no such file, it is no whole picture, or too large.
     """
     try:
+        if not os.path.isfile(path):  # A pipe would be waited for.
+            raise Dropped(NO_PICTURE)
         file = open(path, "rb")
     except (OSError, ValueError):
         raise Dropped(NO_PICTURE) from None
@@ -67,7 +71,7 @@ def _pixels(picture: Image.Image) -> np.ndarray:
 
 
 class PictureCheck:
-    """Holds the pictures of pairs to what can be read.
+    """Holds the pictures of pairs to what can be read, each picture once.
 
     Args:
         inputs: Split and description of each input, by index.
@@ -77,23 +81,33 @@ class PictureCheck:
     def __init__(self, inputs: Sequence[tuple[str, CorpusFile]], options: PictureOptions):
         self._inputs = inputs
         self._options = options
-        self._outcomes: dict[tuple[int, bytes], str | None] = {}
+        self._found: dict[tuple[int, bytes], PictureFacts] = {}
 
-    def __call__(self, index: int, name: bytes) -> None:
-        """Check the picture of a name in an input.
+    def __call__(self, index: int, name: bytes) -> PictureFacts:
+        """What the picture of a name in an input is."""
+        if (index, name) not in self._found:
+            path = picture_path(self._inputs[index][1], name)
+            self._found[index, name] = inspect_picture(path, self._options.max_pixels)
+        return self._found[index, name]
 
-        Raises:
-            Dropped: As `read_picture` does.
-        """
-        if (index, name) not in self._outcomes:
-            self._outcomes[index, name] = self._reason(index, name)
-        reason = self._outcomes[index, name]
-        if reason:
-            raise Dropped(reason)
 
-    def _reason(self, index: int, name: bytes) -> str | None:
-        try:
-            read_picture(picture_path(self._inputs[index][1], name), self._options.max_pixels)
-        except Dropped as dropped:
-            return dropped.reason
-        return None
+def inspect_picture(path: str, max_pixels: int) -> PictureFacts:
+    """Read a picture to see what is wrong with it, if anything."""
+    try:
+        read_picture(path, max_pixels)
+    except Dropped as dropped:
+        reason: str | None = dropped.reason
+    else:
+        reason = None
+    size, digest = size_and_hash(path)
+    return PictureFacts(reason, size, digest)
+
+
+def size_and_hash(path: str) -> tuple[int, str | None]:
+    """Size and hash of a file's bytes; 0 and None of one that cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return 0, None
+        return os.path.getsize(path), file_fingerprint(path)
+    except (OSError, ValueError):
+        return 0, None

@@ -8,8 +8,8 @@ every run, which protocol buffers' own serialisers do not promise.
 |---|---|---|
 | `source`, `target` | int64 list | piece ids without begin and end marks, at least one |
 | `source_text`, `target_text` | bytes | the sentences as they stood in the corpus, UTF-8 |
-| `features` | float list | of a picture, row after row; the task captioning alone has it |
-| `features_shape` | int64 list | rows, columns and features of a cell |
+| `picture` | int64 | its picture's row in the files of `picture_files`, where there is one |
+| `picture_shard` | bytes | the shard beside which these files lie |
 | `id` | bytes | where the pair stood, as `train[0]:17`: input and line number from 1 |
 """
 
@@ -17,14 +17,15 @@ import struct
 from collections.abc import Sequence
 
 import google_crc32c
-import numpy as np
+
+from pipeline.prepare.picture_files import StoredPicture
 
 SOURCE = "source"
 TARGET = "target"
 SOURCE_TEXT = "source_text"
 TARGET_TEXT = "target_text"
-FEATURES = "features"
-FEATURES_SHAPE = "features_shape"
+PICTURE = "picture"
+PICTURE_SHARD = "picture_shard"
 ID = "id"
 
 # Raise it when the same inputs give other records: older ones are then refused.
@@ -37,15 +38,19 @@ def feature_description() -> dict:
     """Features for `tf.io.parse_example`.
 
     Returns:
-        `source`, `target` and `features_shape` as `tf.io.RaggedFeature` of int64, `features` as
-        one of float32, the texts and `id` as scalar strings.
+        `source` and `target` as `tf.io.RaggedFeature` of int64, the texts and `id` as scalar
+        strings, and `picture` and `picture_shard`, which are -1 and "" where there is none.
     """
     import tensorflow as tf
 
-    ids = {name: tf.io.RaggedFeature(tf.int64) for name in (SOURCE, TARGET, FEATURES_SHAPE)}
-    ids[FEATURES] = tf.io.RaggedFeature(tf.float32)
+    ids = {name: tf.io.RaggedFeature(tf.int64) for name in (SOURCE, TARGET)}
     texts = (SOURCE_TEXT, TARGET_TEXT, ID)
-    return ids | {name: tf.io.FixedLenFeature([], tf.string) for name in texts}
+    return {
+        **ids,
+        **{name: tf.io.FixedLenFeature([], tf.string) for name in texts},
+        PICTURE: tf.io.FixedLenFeature([], tf.int64, default_value=-1),
+        PICTURE_SHARD: tf.io.FixedLenFeature([], tf.string, default_value=b""),
+    }
 
 
 def encode_example(
@@ -54,7 +59,7 @@ def encode_example(
     source_text: bytes,
     target_text: bytes,
     identity: bytes,
-    picture: np.ndarray | None = None,
+    picture: StoredPicture | None = None,
 ) -> bytes:
     """Serialise one record.
 
@@ -64,14 +69,14 @@ def encode_example(
         source_text: UTF-8.
         target_text: Likewise.
         identity: The record's `id`.
-        picture: Features of a picture, [R, C, F]; None where there is none.
+        picture: Where its picture lies; None where there is none.
 
     Returns:
         A serialised `tf.train.Example`, its features in alphabetical order.
     """
     features = (
-        _picture_features(picture)
-        + _bytes_feature(_ID_KEY, identity)
+        _bytes_feature(_ID_KEY, identity)
+        + _picture_features(picture)
         + _ids_feature(_SOURCE_KEY, source)
         + _bytes_feature(_SOURCE_TEXT_KEY, source_text)
         + _ids_feature(_TARGET_KEY, target)
@@ -124,13 +129,11 @@ def _ids_feature(key: bytes, ids: Sequence[int]) -> bytes:
     return _field(b"\x0a", key + _field(b"\x12", int64_list))  # Features.feature[key]
 
 
-def _picture_features(picture: np.ndarray | None) -> bytes:
+def _picture_features(picture: StoredPicture | None) -> bytes:
     if picture is None:
         return b""
-    packed = picture.astype("<f4").tobytes()
-    float_list = _field(b"\x12", _field(b"\x0a", packed))  # Feature.float_list.value
-    values = _field(b"\x0a", _FEATURES_KEY + _field(b"\x12", float_list))  # Features.feature[key]
-    return values + _ids_feature(_FEATURES_SHAPE_KEY, picture.shape)
+    shard = _bytes_feature(_PICTURE_SHARD_KEY, picture.shard.encode())
+    return _ids_feature(_PICTURE_KEY, [picture.row]) + shard
 
 
 def _key(name: str) -> bytes:
@@ -138,6 +141,6 @@ def _key(name: str) -> bytes:
 
 
 _ID_KEY = _key(ID)
-_FEATURES_KEY, _FEATURES_SHAPE_KEY = _key(FEATURES), _key(FEATURES_SHAPE)
+_PICTURE_KEY, _PICTURE_SHARD_KEY = _key(PICTURE), _key(PICTURE_SHARD)
 _SOURCE_KEY, _SOURCE_TEXT_KEY = _key(SOURCE), _key(SOURCE_TEXT)
 _TARGET_KEY, _TARGET_TEXT_KEY = _key(TARGET), _key(TARGET_TEXT)

@@ -103,17 +103,32 @@ class VocabularyFacts:
 
 @dataclasses.dataclass(frozen=True)
 class ShardFacts:
-    """A record file.
+    """A record file, or one of pictures.
 
     Attributes:
-        pairs: Records in it.
+        rows: Records or pictures in it.
         bytes: Its size.
         hash: Of its bytes.
     """
 
-    pairs: int
+    rows: int
     bytes: int
     hash: str
+
+
+@dataclasses.dataclass(frozen=True)
+class PictureFacts:
+    """A picture file as it was read.
+
+    Attributes:
+        dropped: Why it cannot be used, a key of `reasons.DESCRIPTIONS`; None if it can.
+        bytes: Its size; 0 if it is not there.
+        hash: Of its bytes; None if it is not there.
+    """
+
+    dropped: str | None
+    bytes: int
+    hash: str | None
 
 
 @dataclasses.dataclass
@@ -125,6 +140,8 @@ class Report:
         statistics: By split and side.
         vocabularies: By name.
         shards: By split and file name.
+        picture_files: Likewise, of the files of their pictures.
+        pictures: By index of the input and name of the picture in it.
         problems: What the user has to mend; any of them fails the run.
     """
 
@@ -134,6 +151,8 @@ class Report:
     statistics: dict[tuple[str, str], SideStatistics] = dataclasses.field(default_factory=dict)
     vocabularies: dict[str, VocabularyFacts] = dataclasses.field(default_factory=dict)
     shards: dict[tuple[str, str], ShardFacts] = dataclasses.field(default_factory=dict)
+    picture_files: dict[tuple[str, str], ShardFacts] = dataclasses.field(default_factory=dict)
+    pictures: dict[tuple[int, bytes], PictureFacts] = dataclasses.field(default_factory=dict)
     problems: set[str] = dataclasses.field(default_factory=set)
 
     def drop(self, input_index: int, split: str, reason: str, line: int) -> None:
@@ -154,6 +173,8 @@ class Report:
                 self.statistics[side] = dataclasses.replace(statistics)
         self.vocabularies |= other.vocabularies
         self.shards |= other.shards
+        self.picture_files |= other.picture_files
+        self.pictures |= other.pictures
         self.problems |= other.problems
         return self
 

@@ -15,6 +15,7 @@ from pipeline.prepare.inspection import HEAD_BYTES
 from pipeline.prepare.job import Job, make_job
 from pipeline.prepare.manifest import make_manifest
 from pipeline.prepare.milestones import READING
+from pipeline.prepare.picture_list import describe_pictures, write_list
 from pipeline.prepare.pipeline import amounts, read_report
 from pipeline.prepare.plan import Input, inspect_inputs, list_splits
 from pipeline.prepare.progress import Progress
@@ -94,6 +95,8 @@ def prepare_timed(
         check_report(experiment.data, inputs, report)
         _write_all_counts(job, report)
         manifest = make_manifest(experiment, inputs, report)
+        if job.reads_pictures:
+            write_list(folder, report.pictures)
         write_json(folder / workspace.manifest.name, manifest)
         shutil.rmtree(job.scratch)
     return Prepared(manifest, counters, progress.seconds, time.monotonic() - started)
@@ -155,8 +158,16 @@ def _losses(split: str, inputs: list[Input], report: Report) -> list[str]:
             files = " and ".join(facts.path for facts in inspected.files)
             lines = ", ".join(map(str, drops.first_lines))
             loss = f"{drops.pairs} for {reason} ({DESCRIPTIONS[reason]}), {files} line {lines}"
-            losses.append(loss + (_advice(inspected) if reason == INVALID_UTF8 else ""))
+            losses.append(loss + _details(inspected, reason, report))
     return losses
+
+
+def _details(inspected: Input, reason: str, report: Report) -> str:
+    """What helps to find the cause: pictures by name, advice on encodings."""
+    if reason == INVALID_UTF8:
+        return _advice(inspected)
+    named = describe_pictures(report.pictures, inspected.index)["dropped"].get(reason)
+    return f": {', '.join(named['first'])}" if named else ""
 
 
 def _advice(inspected: Input) -> str:

@@ -10,6 +10,7 @@ from pipeline.prepare.readers import make_reader
 from pipeline.prepare.reading import Block
 from pipeline.prepare.reasons import Dropped
 from pipeline.prepare.report import Report
+from pipeline.prepare.sentences import picture_of
 
 TRAIN = "train"
 
@@ -42,6 +43,8 @@ class PairSelection:
         inputs: Split and description of each input, by index.
         seed: The experiment's seed.
         sides: Those that the task has; the others are left empty.
+        by_picture: Sources are pictures or questions about them, and all that is about a picture
+            goes to one split.
     """
 
     def __init__(
@@ -50,10 +53,11 @@ class PairSelection:
         inputs: Sequence[tuple[str, CorpusFile]],
         seed: int,
         sides: Sequence[str] = ("source", "target"),
+        by_picture: bool = False,
     ):
         self._readers = [make_reader(corpus) for _, corpus in inputs]
         self._splits = [
-            hold_out_splits(data, seed, index) if split == TRAIN else _always(split)
+            hold_out_splits(data, seed, index, by_picture) if split == TRAIN else _always(split)
             for index, (split, _) in enumerate(inputs)
         ]
         self._own_splits = [split for split, _ in inputs]
@@ -94,7 +98,7 @@ class PairSelection:
         return tuple(sides[name] if name in self._sides else b"" for name in sides)  # type: ignore[return-value]
 
 
-def hold_out_splits(data: DataSection, seed: int, index: int) -> SplitOf:
+def hold_out_splits(data: DataSection, seed: int, index: int, by_picture: bool = False) -> SplitOf:
     """A function that gives the split of a pair of a training input.
 
     It goes by the hash of one side, so that a sentence of that side is always in the same
@@ -105,6 +109,7 @@ def hold_out_splits(data: DataSection, seed: int, index: int) -> SplitOf:
         data: The experiment's section.
         seed: The experiment's seed.
         index: Of the input.
+        by_picture: Of a source, its picture alone counts.
     """
     shares = data.hold_out
     if not shares.valid and not shares.test:
@@ -114,6 +119,8 @@ def hold_out_splits(data: DataSection, seed: int, index: int) -> SplitOf:
     def key(line: int, source: bytes, target: bytes) -> bytes:
         if data.order == "corpus":
             return f"{index} {line // _RUN}".encode()
+        if by_picture:
+            source = picture_of(source)
         # A text of a language model has no source, and would go wherever all others go.
         return source if shares.side == "source" and source else target
 

@@ -18,6 +18,16 @@ def join_question(story: bytes, question: bytes) -> bytes:
     return story + _QUESTION + without_separators(question)
 
 
+def picture_of(source: bytes) -> bytes:
+    """The path of a picture, where sources are such paths or questions about them."""
+    return source.partition(_QUESTION)[0]
+
+
+def question_of(source: bytes) -> bytes:
+    """The question about a picture; empty if there is none."""
+    return source.partition(_QUESTION)[2]
+
+
 def without_separators(text: bytes) -> bytes:
     """A text whose separators have become spaces."""
     return text.replace(SENTENCE.encode(), b" ").replace(QUESTION.encode(), b" ")

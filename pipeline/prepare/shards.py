@@ -7,15 +7,18 @@ import itertools
 import os
 import pathlib
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
+from pipeline.prepare.features import PictureKey
 from pipeline.prepare.hashing import SeededHash
+from pipeline.prepare.picture_files import StoredPicture, shard_name
 from pipeline.prepare.reasons import DUPLICATE
 from pipeline.prepare.records import encode_example, frame
 from pipeline.prepare.report import Report, ShardFacts, SideStatistics
+from pipeline.prepare.sentences import picture_of
 from pipeline.workspace import file_fingerprint
 
 
@@ -41,8 +44,17 @@ class EncodedPair(NamedTuple):
     target_text: bytes
 
 
-# Features [R, C, F] of the pictures of some pairs, by input and source text.
-PicturesOf = Callable[[Sequence[EncodedPair]], dict[tuple[int, bytes], np.ndarray]]
+class Pictures(Protocol):
+    """Anything that writes pictures, as `PictureStore` does."""
+
+    def write(self, shard: str, split: str, keys: Sequence[PictureKey]) -> list[pathlib.Path]:
+        """Write those of a shard, a row each."""
+
+
+def picture_key(pair: EncodedPair) -> PictureKey:
+    """What tells the picture of a pair from others."""
+    return pair.input, picture_of(pair.source_text)
+
 
 _ID_TYPE = "I"  # uint32
 
@@ -97,7 +109,7 @@ class ShardWriter:
         folder: Where.
         input_names: Names of the inputs by index, for the records' `id`.
         order: Hash that orders shuffled records.
-        pictures_of: Of tasks whose sources are pictures; None of others.
+        pictures: Of tasks whose sources are pictures; None of others.
     """
 
     def __init__(
@@ -106,13 +118,13 @@ class ShardWriter:
         folder: pathlib.Path,
         input_names: tuple[str, ...],
         order: SeededHash,
-        pictures_of: PicturesOf | None = None,
+        pictures: Pictures | None = None,
     ):
         self._options = options
         self._folder = folder
         self._input_names = input_names
         self._order = order
-        self._pictures_of = pictures_of
+        self._pictures = pictures
 
     def write(self, name: str, pairs: Iterable[EncodedPair]) -> Report:
         """Write one shard, whole or not at all.
@@ -126,13 +138,26 @@ class ShardWriter:
         """
         report = Report()
         kept = self._arrange(sorted(pairs), report)
+        stored = self._write_pictures(name, kept, report)
         path = self._folder / name
         beside = path.with_name(f".{name}.{os.getpid()}.partial")
         with open(beside, "wb") as file:
-            self._write_records(file, kept)
+            self._write_records(file, kept, stored)
         os.replace(beside, path)
         self._describe(path, kept, report)
         return report
+
+    def _write_pictures(
+        self, name: str, pairs: list[EncodedPair], report: Report
+    ) -> dict[PictureKey, StoredPicture]:
+        """Where the pictures of the pairs lie from now on."""
+        if not self._pictures:
+            return {}
+        shard, split = shard_name(name), self._options.split
+        keys = list(dict.fromkeys(map(picture_key, pairs)))
+        for path in self._pictures.write(shard, split, keys):
+            report.picture_files[split, path.name] = facts_of(path, len(keys))
+        return {key: StoredPicture(self._folder, shard, row) for row, key in enumerate(keys)}
 
     def _arrange(self, pairs: list[EncodedPair], report: Report) -> list[EncodedPair]:
         """Pairs in the order of the file, duplicates dropped or spread.
@@ -159,11 +184,10 @@ class ShardWriter:
         place = f"{pair.input}:{pair.line}".encode()
         return pair._replace(digest=self._order.digest(pair.digest + place))
 
-    def _write_records(self, file: BinaryIO, pairs: list[EncodedPair]) -> None:
-        pictures = self._pictures_of(pairs) if self._pictures_of else {}
-        records = (
-            self._record(pair, pictures.get((pair.input, pair.source_text))) for pair in pairs
-        )
+    def _write_records(
+        self, file: BinaryIO, pairs: list[EncodedPair], stored: dict[PictureKey, StoredPicture]
+    ) -> None:
+        records = (self._record(pair, stored.get(picture_key(pair))) for pair in pairs)
         if self._options.compression == "gzip":
             # No name and no time in the header: the same records give the same bytes.
             with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
@@ -171,7 +195,7 @@ class ShardWriter:
         else:
             file.writelines(records)
 
-    def _record(self, pair: EncodedPair, picture: np.ndarray | None) -> bytes:
+    def _record(self, pair: EncodedPair, picture: StoredPicture | None) -> bytes:
         identity = f"{self._input_names[pair.input]}:{pair.line}".encode()
         return frame(
             encode_example(
@@ -192,9 +216,12 @@ class ShardWriter:
             report.statistics[split, side] = side_statistics(
                 [getattr(pair, side) for pair in pairs]
             )
-        report.shards[split, path.name] = ShardFacts(
-            pairs=len(pairs), bytes=path.stat().st_size, hash=file_fingerprint(path)
-        )
+        report.shards[split, path.name] = facts_of(path, len(pairs))
+
+
+def facts_of(path: pathlib.Path, rows: int) -> ShardFacts:
+    """Describe a file of a number of rows."""
+    return ShardFacts(rows=rows, bytes=path.stat().st_size, hash=file_fingerprint(path))
 
 
 def side_statistics(packed: list[bytes]) -> SideStatistics:

@@ -88,6 +88,15 @@ def _captioning(experiment: Experiment) -> dict[str, Side]:
     return {"target": Side("target", options.algorithm, options.target_size)}
 
 
+def _visual_answering(experiment: Experiment) -> dict[str, Side]:
+    options = experiment.vocabulary
+    if experiment.model.visual_answering.form == "classifier":
+        target = Side("target", "label", None)
+    else:
+        target = Side("target", options.algorithm, options.target_size)
+    return {"source": Side("source", options.algorithm, options.source_size), "target": target}
+
+
 _SIDES = {
     "translation": _translation,
     "language_model": _language_model,
@@ -95,4 +104,5 @@ _SIDES = {
     "tagging": _tagging,
     "answering": _answering,
     "captioning": _captioning,
+    "visual_answering": _visual_answering,
 }

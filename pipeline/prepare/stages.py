@@ -8,7 +8,7 @@ from models.errors import UserError
 from models.separators import QUESTION
 from pipeline.prepare.cleaning import LengthRules
 from pipeline.prepare.engine import beam
-from pipeline.prepare.features import PictureFeatures
+from pipeline.prepare.features import PictureStore
 from pipeline.prepare.hashing import SeededHash, bucket
 from pipeline.prepare.inspection import BLOCK_LINES
 from pipeline.prepare.job import Job
@@ -18,6 +18,7 @@ from pipeline.prepare.reading import Block
 from pipeline.prepare.reasons import Dropped
 from pipeline.prepare.report import Report, VocabularyFacts
 from pipeline.prepare.selection import TRAIN, Pair
+from pipeline.prepare.sentences import picture_of
 from pipeline.prepare.shards import (
     EncodedPair,
     ShardWriter,
@@ -96,7 +97,7 @@ class SampleSentences(Step):
         # Its own report is not wanted: the encoding step reads the same lines again.
         pairs = [p for p in self._selection.pairs(element, Report()) if p.split == TRAIN]
         for side in self.job.sides:
-            yield side, join_sentences(dict.fromkeys(getattr(pair, side) for pair in pairs))
+            yield side, join_sentences(dict.fromkeys(self.job.texts(side, pairs)))
         self.job.milestones.reach(SAMPLING, element.name)
 
 
@@ -210,7 +211,11 @@ class EncodeBlock(Step):
             try:
                 self._rules.check(source, target)
                 if self._check_picture:
-                    self._check_picture(input_index, pair.source)
+                    name = picture_of(pair.source)
+                    facts = self._check_picture(input_index, name)
+                    report.pictures[input_index, name] = facts
+                    if facts.dropped:
+                        raise Dropped(facts.dropped)
                 if pair.split == TRAIN:
                     source, target, cut = self._rules.apply(source, target)
                     report.tallies[input_index, TRAIN].truncated += cut
@@ -223,7 +228,7 @@ class EncodeBlock(Step):
         """Ids of one side of pairs; none of a side that the task does not have."""
         if side not in self._tokenizers:
             return [[] for _ in pairs]
-        return self._tokenizers[side].encode([getattr(pair, side) for pair in pairs])
+        return self._tokenizers[side].encode(self.job.texts(side, pairs))
 
     def _placed(
         self, pair: Pair, input_index: int, source: list[int], target: list[int]
@@ -231,8 +236,10 @@ class EncodeBlock(Step):
         # No sentence holds a line end, so that different pairs never join to the same bytes.
         digest = self._order.digest(pair.source + b"\n" + pair.target)
         if self.job.reads_pictures:
-            # To one shard with the other captions, where its features are computed once.
-            dealt = self._order.digest(pair.source)
+            # To one shard with what else is about the picture, which is stored there once.
+            dealt = self._order.digest(picture_of(pair.source))
+            if "source" in self.job.sides:
+                digest = dealt + digest  # and next to it, for batches to keep together
         elif self.job.data.order == "shuffled":
             dealt = digest
         else:
@@ -252,13 +259,13 @@ class WriteShard(Step):
     def setup(self):
         """Make what does not travel."""
         order = SeededHash(self.job.seed, "order")
-        pictures_of = (
-            PictureFeatures(self.job.inputs, self.job.data.pictures)
+        pictures = (
+            PictureStore(self.job.inputs, self.job.data.pictures, self.job.folder)
             if self.job.reads_pictures
             else None
         )
         self._writers = {
-            name: ShardWriter(options, self.job.folder, self.job.input_names, order, pictures_of)
+            name: ShardWriter(options, self.job.folder, self.job.input_names, order, pictures)
             for options in self.job.shards.values()
             for name in options.names
         }

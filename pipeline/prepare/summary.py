@@ -27,6 +27,8 @@ def show_summary(
     console.print(pairs_table(manifest, counters))
     console.print(pieces_table(manifest))
     console.print(vocabularies_table(manifest))
+    if any("pictures" in described for described in manifest["inputs"]):
+        console.print(pictures_table(manifest))
     console.print(speed_line(counters, seconds, total_seconds), soft_wrap=True)
 
 
@@ -85,6 +87,21 @@ def vocabularies_table(manifest: dict) -> rich.table.Table:
     for name, described in manifest["vocabularies"].items():
         numbers = (described[key] for key in ("size", "size_asked", "sampled_sentences"))
         table.add_row(name, *("all" if number is None else f"{number:,}" for number in numbers))
+    return table
+
+
+def pictures_table(manifest: dict) -> rich.table.Table:
+    """Pictures read, and dropped by reason with the first names, by input."""
+    table = rich.table.Table("input", "pictures", title="Pictures")
+    table.add_column("number", justify="right")
+    table.add_column("first of them", overflow="fold")
+    for described in manifest["inputs"]:
+        pictures = described.get("pictures", {"read": 0, "dropped": {}})
+        table.add_section()
+        table.add_row(rich.markup.escape(described["name"]), "read", f"{pictures['read']:,}")
+        for reason, dropped in pictures["dropped"].items():
+            names = rich.markup.escape(", ".join(dropped["first"]))
+            table.add_row("", f"dropped: {reason}", f"{dropped['pictures']:,}", names)
     return table
 
 

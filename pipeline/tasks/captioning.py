@@ -1,6 +1,7 @@
 """Captioning: the features of a picture to a text."""
 
 import dataclasses
+from typing import Any
 
 import rich.console
 import tensorflow as tf
@@ -24,17 +25,24 @@ class CaptioningTask(Task):
     """Features of pictures, which `prepare` computes, to captions, by `CaptioningModel`."""
 
     @property
-    def asks(self) -> dict[str, bool]:
-        """The pictures' features."""
-        return {"pictures": True}
+    def asks(self) -> dict[str, Any]:
+        """The pictures' features, or their pixels where the network learns too."""
+        return {"pictures": "pixels" if self._fine_tunes else "features"}
+
+    @property
+    def _fine_tunes(self) -> bool:
+        return self.experiment.data.pictures.fine_tune
 
     def build_model(self) -> CaptioningModel:
-        """The decoder over the grid."""
+        """The decoder over the grid, upon the network where that learns too."""
         options = self.experiment.model
+        pictures = self.experiment.data.pictures
+        # Where it makes features in `prepare`, its weights make no difference to their size.
+        weights = pictures.weights if self._fine_tunes else None
+        backbone = make_backbone(pictures.backbone, weights)
         decoder = options.decoder.model_dump(include={"layers", "units", "residual", "bridge"})
         model = CaptioningModel(
-            # Its weights make no difference to the size.
-            make_backbone(self.experiment.data.pictures.backbone).feature_size,
+            backbone.feature_size,
             self.vocabularies.target.size,
             cell=options.cell,
             embedding_size=options.embedding_size,
@@ -46,6 +54,7 @@ class CaptioningTask(Task):
             initializer_range=options.initializer_range,
             cell_options=options.cell_options.model_dump(),
             variational_dropout=options.variational_dropout.model_dump(),
+            backbone=backbone if self._fine_tunes else None,
             name=self.experiment.export.model_name,
         )
         model.build()
@@ -55,15 +64,11 @@ class CaptioningTask(Task):
         self,
         source: tf.RaggedTensor,
         target: tf.RaggedTensor,
-        features: tf.RaggedTensor | None = None,
-        shapes: tf.RaggedTensor | None = None,
+        pictures: tf.Tensor | None = None,
     ) -> Marked:
-        """Grids, which are all of one shape, and the caption as it is read and predicted."""
-        assert features is not None and shapes is not None
-        shape = tf.concat([[target.nrows()], shapes.flat_values[:3]], 0)  # [4]
-        grids = tf.ensure_shape(tf.reshape(features.flat_values, shape), [None] * 4)
-        ragged = tf.RaggedTensor.from_tensor(grids, ragged_rank=1)  # [B, (R), C, F]
-        return {"features": ragged, "target": with_begin(target)}, with_end(target)
+        """The pictures, [B, ...], and the caption as it is read and predicted."""
+        assert pictures is not None
+        return {self.asks["pictures"]: pictures, "target": with_begin(target)}, with_end(target)
 
     def judge(self, model: SequenceModel) -> "CaptioningJudge":
         """By captions: greedy ones in training, by the experiment's search in evaluation."""
@@ -74,9 +79,10 @@ class CaptioningTask(Task):
         """Captions of files, and where each word looks."""
         assert isinstance(model, CaptioningModel)
         pictures = self.experiment.data.pictures
-        backbone = make_backbone(pictures.backbone, pictures.weights)
+        backbone = model.backbone or make_backbone(pictures.backbone, pictures.weights)
         backbone.trainable = False
-        backbone.build((None, backbone.picture_size, backbone.picture_size, 3))
+        if not backbone.built:
+            backbone.build((None, backbone.picture_size, backbone.picture_size, 3))
         options = CaptioningOptions(search_options(self.experiment), pictures.max_pixels)
         return CaptioningService(model, backbone, self.vocabularies.target, options)
 
@@ -135,7 +141,8 @@ class CaptioningJudge(Judge):
             sources=[each.name for each in pictures],
             references=[each.references[0] for each in pictures],
             hypotheses=texts,
-            source_tokens=[each[0] for each in looked],
-            target_tokens=[each[1] for each in looked],
-            alignments=[each[2] for each in looked],
+            source_tokens=[[] for _ in looked],
+            target_tokens=[pieces for pieces, _ in looked],
+            alignments=[maps for _, maps in looked],
+            pictures=[each.stored.read("pixels") for each in pictures],
         )

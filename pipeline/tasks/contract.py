@@ -84,7 +84,7 @@ class Task(abc.ABC):
         self.vocabularies = vocabularies
 
     @property
-    def asks(self) -> dict[str, bool]:
+    def asks(self) -> dict[str, Any]:
         """What `mark` is given besides ids: `texts` or `pictures`, as of `training_batches`."""
         return {}
 

@@ -21,6 +21,7 @@ from pipeline.monitor.callbacks import show_gradient_flow, show_samples
 from pipeline.prepare.manifest import load_manifest
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import Checkpoints, Progress, check_same_run
+from pipeline.train.fine_tuning import slow_down
 from pipeline.train.gradient_flow import GradientFlowReport
 from pipeline.train.lazy_adam import LazyAdam
 from pipeline.train.methods import TrainingMethods
@@ -173,7 +174,9 @@ class Trainer:
             # XLA compiles neither shapes that depend on data nor cuDNN's operations.
             self.model.drop_pads = False
             refuse_cudnn(self.model)
-        self.model.compile(optimizer=make_optimizer(options))
+        optimizer = make_optimizer(options)
+        slow_down(optimizer, self.model.pretrained, options.fine_tune_rate)
+        self.model.compile(optimizer=optimizer)
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)
         self._checkpoints = Checkpoints(

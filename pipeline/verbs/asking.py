@@ -123,12 +123,16 @@ def caption(
     model_name: ModelName = "captioning",
     batch_size: Annotated[int, typer.Option(min=1, help="Pictures a request.")] = 8,
     timeout: Timeout = 60.0,
+    save_attention: Annotated[
+        pathlib.Path | None,
+        typer.Option(help="Folder for pictures of where each word looked.", metavar="FOLDER"),
+    ] = None,
 ) -> None:
     """Caption pictures: a line with the file and its caption for each."""
     _refuse_two_places(server, rest, model)
     from pipeline.caption import caption_files
 
-    caption_files(pictures, server, rest, model, model_name, batch_size, timeout)
+    caption_files(pictures, server, rest, model, model_name, batch_size, timeout, save_attention)
 
 
 def _refuse_two_places(server: str, rest: bool, model: pathlib.Path | None) -> None:

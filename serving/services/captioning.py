@@ -13,6 +13,7 @@ from models.vision.contract import Backbone
 from models.vision.decoding import decode_pictures
 from serving import signatures
 from serving.services.contract import Service, Unattached, valid_text
+from serving.services.placing import placed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +36,14 @@ class _Captioned(NamedTuple):
     features: tf.Tensor  # [N, R, C, F]
     ids: tf.Tensor  # [N, T], int32
     scores: tf.Tensor  # [N], float32
+    problems: tf.Tensor  # [B], int32
 
 
 class CaptioningService(Service):
     """Decoding, features, search and detokenising, all inside the graph.
 
     A picture that cannot be read has an error code and an empty caption; the others of its
-    request have theirs. Pictures are not turned as their EXIF says, which TensorFlow cannot read.
+    request have theirs.
 
     Args:
         model: The trained model.
@@ -76,9 +78,9 @@ class CaptioningService(Service):
         """The best caption of each picture, string [B], and its score."""
         found, count = self._find(image_bytes), tf.shape(image_bytes)[0]
         return {
-            signatures.CAPTION: _placed(self._text(found.ids), found.rows, count),
-            signatures.SCORE: _placed(found.scores, found.rows, count),
-            signatures.ERROR_CODE: _error_codes(found.rows, count),
+            signatures.CAPTION: placed(self._text(found.ids), found.rows, count),
+            signatures.SCORE: placed(found.scores, found.rows, count),
+            signatures.ERROR_CODE: found.problems,
         }
 
     def align(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -91,10 +93,10 @@ class CaptioningService(Service):
         maps = tf.reshape(weights * real[:, :, tf.newaxis], shape)  # [N, T, R, C]
         pieces = self._captions().pieces(found.ids)  # [N, T]
         return {
-            signatures.CAPTION: _placed(self._text(found.ids), found.rows, count),
-            signatures.TARGET_TOKENS: _placed(pieces, found.rows, count),
-            signatures.ALIGNMENT: _placed(maps, found.rows, count),
-            signatures.ERROR_CODE: _error_codes(found.rows, count),
+            signatures.CAPTION: placed(self._text(found.ids), found.rows, count),
+            signatures.TARGET_TOKENS: placed(pieces, found.rows, count),
+            signatures.ALIGNMENT: placed(maps, found.rows, count),
+            signatures.ERROR_CODE: found.problems,
         }
 
     def warmup_value(self, name: str, text: str) -> np.ndarray:
@@ -108,21 +110,9 @@ class CaptioningService(Service):
         features = backbone(decoded.pixels)  # [N, R, C, F]
         found = self._model().caption(features, self._options.search)
         rows = decoded.rows[:, tf.newaxis]  # [N, 1]
-        return _Captioned(rows, features, found.ids[:, 0, :], found.scores[:, 0])
+        ids, scores = found.ids[:, 0, :], found.scores[:, 0]
+        return _Captioned(rows, features, ids, scores, decoded.problems)
 
     def _text(self, ids: tf.Tensor) -> tf.Tensor:
         """Texts, string [N], of ids [N, T]."""
         return valid_text(self._captions().decode(ids))
-
-
-def _placed(values: tf.Tensor, rows: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """Values [N, ...] at their rows of [B, ...], but for a row -1; zeros or "" elsewhere."""
-    real = rows[:, 0] >= 0  # [N]
-    rows, values = tf.boolean_mask(rows, real), tf.boolean_mask(values, real)
-    shape = tf.concat([[count], tf.shape(values)[1:]], 0)
-    empty = tf.fill(shape, tf.constant("" if values.dtype == tf.string else 0, values.dtype))
-    return tf.tensor_scatter_nd_update(empty, rows, values)
-
-
-def _error_codes(rows: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    return 1 - _placed(tf.ones_like(rows[:, 0]), rows, count)  # [B]

@@ -9,6 +9,7 @@ from models.captioning import CaptioningModel, doubly_stochastic
 from models.errors import UserError
 from models.search.hypotheses import SearchOptions
 from models.special_ids import END_ID
+from models.vision.contract import Backbone
 from tests.models.examples import close, random_tensor, randomize, sentences, shifted
 from tests.models.reference import captioning as reference
 from tests.models.reference.gradients import as_arrays, assert_same_loss_and_gradients
@@ -166,3 +167,42 @@ def test_an_equal_model_is_made_of_the_configuration(kind):
     again.set_weights(model.get_weights())
     inputs = {"features": grid(), "target": shifted(sentences(LENGTHS))}
     close(again(inputs), model(inputs))
+
+
+class Normalising(Backbone):
+    """Pixels, times a gain, normalised."""
+
+    picture_size, feature_size = 3, FEATURES
+
+    def __init__(self, weights=None, **kwargs):
+        super().__init__(weights, **kwargs)
+        self.norm = keras.layers.BatchNormalization(name="norm")
+
+    def build(self, *_):
+        self.norm.build((None, 3, 3, FEATURES))
+        self.built = True
+
+    def call(self, pixels, training=False):
+        return self.norm(tf.cast(pixels, tf.float32), training=training)
+
+
+def test_a_network_of_its_own_learns_but_keeps_its_statistics():
+    model = CaptioningModel(FEATURES, VOCABULARY, embedding_size=2, decoder={"units": UNITS},
+                            backbone=Normalising())  # fmt: skip
+    model.build()
+    labels = sentences(LENGTHS)
+    pixels = random_tensor(3, 3, 3, FEATURES, seed=7)
+    inputs = {"pixels": pixels, "target": shifted(labels)}
+    before = [each.numpy() for each in model.backbone.non_trainable_variables]
+    assert before and model.reads == "pixels" and len(model.pretrained) == 2
+    with tf.GradientTape() as tape:
+        loss = model.loss_sums(inputs, labels, tf.constant([1, 2])).loss
+    for gradient in tape.gradient(loss, [each.value for each in model.pretrained]):
+        assert np.abs(gradient).max() > 0
+    for old, new in zip(before, model.backbone.non_trainable_variables, strict=True):
+        np.testing.assert_array_equal(old, new.numpy())
+    frozen = make()
+    for own, given in zip(frozen.weights, model.weights[-len(frozen.weights) :], strict=True):
+        given.assign(own)
+    seen = {"features": model.see(pixels), "target": inputs["target"]}
+    close(model.features(inputs), frozen.features(seen))

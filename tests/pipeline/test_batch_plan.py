@@ -39,3 +39,30 @@ def test_a_limit_that_admits_everything_changes_nothing():
 def test_a_pool_of_which_nothing_is_admitted_has_no_batch():
     order, batches = plan_batches(LENGTHS + 30, BatchOptions(64, 200, longest=12), (5,))
     assert not len(order) and batches.shape == (0, 2)
+
+
+@pytest.mark.parametrize("seed", [None, (1, 2, 3)])
+def test_pairs_of_a_group_follow_each_other(seed):
+    groups = np.random.default_rng(1).integers(0, 40, 200) * 2**32
+    options = BatchOptions(64, 200)
+    order, batches = plan_batches(LENGTHS, options, seed, groups)
+    assert sorted(order) == list(range(200))
+    runs = groups[order]
+    assert 1 + np.count_nonzero(np.diff(runs)) == len(set(runs))
+    for start, end in batches:
+        rows = LENGTHS[order[start:end]].max()
+        assert end - start == 1 or rows * (end - start) <= 64
+    assert sorted(index for start, end in batches for index in range(start, end)) == sorted(
+        range(200)
+    )
+    if seed:
+        others = plan_batches(LENGTHS, options, (1, 2, 4), groups)[0]
+        assert (groups[others] != runs).any()
+    else:
+        assert runs.tolist() == sorted(groups)
+
+
+def test_a_limit_leaves_out_of_groups_too():
+    groups = np.arange(200) // 5
+    order, _ = plan_batches(LENGTHS, BatchOptions(64, 200, longest=12), (5,), groups)
+    assert sorted(order) == admitted(LENGTHS, 12).tolist()

@@ -88,7 +88,7 @@ def test_the_earliest_of_equal_pairs_stays(tmp_path):
     assert report.tallies[0, "train"].pairs_out == 2
     assert report.tallies[0, "train"].dropped["duplicate"].first_lines == [31]
     assert report.tallies[1, "train"].dropped["duplicate"].first_lines == [20]
-    assert report.shards["train", "shard"].pairs == 2
+    assert report.shards["train", "shard"].rows == 2
 
 
 def test_equal_pairs_that_may_stay_do_not_stand_together(tmp_path):
@@ -104,7 +104,7 @@ def test_equal_pairs_that_may_stay_do_not_stand_together(tmp_path):
 def test_a_shard_without_pairs_is_an_empty_file(tmp_path):
     data, report = write(tmp_path / "shard", [])
     assert data == b""
-    assert report.shards["train", "shard"].pairs == 0
+    assert report.shards["train", "shard"].rows == 0
 
 
 def test_statistics_of_a_side():

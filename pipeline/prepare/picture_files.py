@@ -1,0 +1,106 @@
+"""The files that hold the pictures of a shard's records, each picture once.
+
+Beside a shard lie NumPy arrays of as many rows as its records have different pictures. Records
+tell the row, so that captions are shuffled without moving what they are about, and a row is read
+where a batch needs it.
+
+| file | rows | for |
+|---|---|---|
+| `<shard>.features.npy` | float32 [R, C, F], what a frozen network makes of the picture | the model |
+| `<shard>.pixels.npy` | uint8 [S, S, 3], the middle square as the network sees it | a network that is trained, and pictures in TensorBoard |
+"""
+
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from models.errors import UserError
+
+Kind = Literal["features", "pixels"]
+
+
+class StoredPicture(NamedTuple):
+    """Where a record's picture lies.
+
+    Attributes:
+        folder: Of the shard.
+        shard: Its name, without endings.
+        row: In the files beside it.
+    """
+
+    folder: pathlib.Path
+    shard: str
+    row: int
+
+    def read(self, kind: Kind) -> np.ndarray:
+        """The row of one of the files.
+
+        Raises:
+            UserError: If there is no such file.
+        """
+        return open_rows(self.folder / file_name(self.shard, kind))[self.row]
+
+
+def file_name(shard: str, kind: Kind) -> str:
+    """Name of a file beside a shard."""
+    return f"{shard_name(shard)}.{kind}.npy"
+
+
+def shard_name(file: str) -> str:
+    """Name of a shard without the endings of its files."""
+    return file.split(".", 1)[0]
+
+
+def open_rows(path: pathlib.Path) -> np.ndarray:
+    """A file's rows, which are read as they are asked for.
+
+    Raises:
+        UserError: If there is no such file, or it is cut short.
+    """
+    try:
+        return np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(
+            f"{path}: no pictures can be read from it ({error}); run `seqloom prepare` again"
+        ) from None
+
+
+class RowsWriter:
+    """Writes a file of rows, a batch after the other, whole or not at all.
+
+    Without any row there is no file.
+
+    Args:
+        path: The file.
+        count: Rows that will come.
+    """
+
+    def __init__(self, path: pathlib.Path, count: int):
+        self._path = path
+        self._beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        self._count = count
+        self._file = open(self._beside, "wb") if count else None
+
+    def add(self, rows: Sequence[np.ndarray] | np.ndarray) -> None:
+        """Append rows of one shape, [N, ...]."""
+        assert self._file is not None
+        array = np.ascontiguousarray(rows)
+        if not self._file.tell():
+            header = {
+                "descr": np.lib.format.dtype_to_descr(array.dtype),
+                "fortran_order": False,
+                "shape": (self._count, *array.shape[1:]),
+            }
+            np.lib.format.write_array_header_1_0(self._file, header)
+        self._file.write(array.tobytes())
+
+    def close(self) -> list[pathlib.Path]:
+        """Publish the file; a list of it, or an empty one."""
+        if self._file is None:
+            return []
+        self._file.close()
+        os.replace(self._beside, self._path)
+        return [self._path]
