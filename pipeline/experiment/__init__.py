@@ -14,6 +14,7 @@ from pipeline.experiment.data import (
     PictureOptions,
     VocabularySection,
 )
+from pipeline.experiment.deploy import DeploySection
 from pipeline.experiment.model import AttentionOptions, CellOptions, EncoderOptions, ModelSection
 from pipeline.experiment.section import Name, NonNegativeInt, Section
 from pipeline.experiment.stages import ClusterSection, ExportSection, SearchSection, ServingSection
@@ -29,6 +30,7 @@ __all__ = [
     "ClusterSection",
     "CorpusFile",
     "DataSection",
+    "DeploySection",
     "EncoderOptions",
     "Experiment",
     "ExportSection",
@@ -72,6 +74,7 @@ class Experiment(Section):
     export: ExportSection = ExportSection()
     serving: ServingSection = ServingSection()
     cluster: ClusterSection = ClusterSection()
+    deploy: DeploySection = DeploySection()
     submit: SubmitSection = SubmitSection()
 
     @property

@@ -1,4 +1,4 @@
-"""The verb that serves."""
+"""Verbs that serve, here or elsewhere."""
 
 import pathlib
 import sys
@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from models.errors import UserError
-from pipeline.verbs.options import NOTHING, Overrides, example, load, quiet_tensorflow
+from pipeline.verbs.options import (
+    NOTHING,
+    ExperimentFile,
+    Overrides,
+    console,
+    example,
+    load,
+    quiet_tensorflow,
+)
 
 app = typer.Typer()
 
@@ -66,3 +74,19 @@ def serve(
     if not find_program(loaded.serving.engine):
         quiet_tensorflow()
     sys.exit(serve_stage(loaded, workspace, address_file, flags))
+
+
+@app.command(epilog=example("seqloom deploy configs/demo.yaml --target kubernetes"))
+def deploy(
+    experiment: ExperimentFile,
+    target: Annotated[str, typer.Option(help="docker or kubernetes.")],
+    out: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="DIR", help="Folder to write; deploy/TARGET in the workspace."),
+    ] = None,
+    overrides: Overrides = NOTHING,
+) -> None:
+    """Write a folder that runs the newest export in TensorFlow Serving 2.20."""
+    from pipeline.deploy import deploy as stage
+
+    stage(*load(experiment, overrides), target, out, console())
