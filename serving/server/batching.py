@@ -11,6 +11,7 @@ import grpc
 import numpy as np
 
 from serving.server.batching_rules import BatchingRules
+from serving.server.metrics import Metrics
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError, invalid_argument
 
@@ -25,6 +26,7 @@ class _Task:
     feeds: Mapping[str, np.ndarray]
     size: int
     deadline: float | None
+    came: float = dataclasses.field(default_factory=time.monotonic)
     done: threading.Event = dataclasses.field(default_factory=threading.Event)
     values: list[np.ndarray] = dataclasses.field(default_factory=list)
     error: ServingError | None = None
@@ -52,6 +54,7 @@ class BatchingSession(SavedModelSession):
         self,
         path: pathlib.Path,
         rules: BatchingRules,
+        metrics: Metrics,
         intra_op_threads: int = 0,
         inter_op_threads: int = 0,
     ):
@@ -60,6 +63,7 @@ class BatchingSession(SavedModelSession):
         Args:
             path: Folder of the version.
             rules: How batches are made.
+            metrics: Counts them.
             intra_op_threads: Threads of one operation; 0 lets TensorFlow choose.
             inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
 
@@ -67,6 +71,7 @@ class BatchingSession(SavedModelSession):
             ServingError: If it cannot be loaded.
         """
         self._rules = rules
+        self._metrics = metrics
         self._changed = threading.Condition()
         self._queues: dict[_Key, collections.deque[_Batch]] = {}
         self._closing = False
@@ -182,6 +187,7 @@ class BatchingSession(SavedModelSession):
         deadlines = [task.deadline for task in tasks if task.deadline]
         patient = len(deadlines) < len(tasks)
         timeout = None if patient else max(1, int((max(deadlines) - now) * 1000))
+        self._metrics.record_batch(self._rules.thread_pool_name, [now - t.came for t in tasks])
         values = super().run(feeds, key[1], timeout)
         for value in values:
             _check_output(value, size + padding)

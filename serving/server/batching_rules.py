@@ -20,6 +20,7 @@ class BatchingRules:
         max_enqueued_batches: Batches of one signature that may wait; further requests are refused.
         num_batch_threads: Batches of one version that run at once.
         allowed_batch_sizes: A batch is filled up to the next of these; none leaves it as it is.
+        thread_pool_name: What metrics call the threads that run batches.
     """
 
     max_batch_size: int = 1000
@@ -27,6 +28,7 @@ class BatchingRules:
     max_enqueued_batches: int = 10
     num_batch_threads: int = os.cpu_count() or 1
     allowed_batch_sizes: tuple[int, ...] = ()
+    thread_pool_name: str = "model_server_batch_threads"
 
     def padded(self, size: int) -> int:
         """The number of rows that a batch is filled up to."""
@@ -59,7 +61,12 @@ def read_rules(path: pathlib.Path | None) -> BatchingRules:
         least = 0 if name == "batch_timeout_micros" else 1
         if value < least:
             raise UserError(f"--{_FLAG}: {path}: {name} is {value}; it must be at least {least}")
-    rules = BatchingRules(**given, allowed_batch_sizes=tuple(config.allowed_batch_sizes))
+    rules = BatchingRules(
+        **given,
+        allowed_batch_sizes=tuple(config.allowed_batch_sizes),
+        # A file that leaves the name out gets another one than no file does, as there.
+        thread_pool_name=config.thread_pool_name.value or "batch_threads",
+    )
     _check_allowed(path, rules)
     return rules
 

@@ -18,6 +18,7 @@ _OUTPUTS = {"classes": (np.dtype(object), "DT_STRING"), "scores": (np.dtype("f4"
 class Classification(ExampleMethod):
     """Classify."""
 
+    title = "Classify"
     method_name = "tensorflow/serving/classify"
     kind = "classification"
     field = "classification_result"

@@ -67,8 +67,10 @@ def arguments(options: ServerOptions) -> list[str]:
         f"--rest_api_port={options.rest_api_port}",
         *_model_arguments(options),
         *_file_arguments(options),
+        *_channel_arguments(options),
         f"--file_system_poll_wait_seconds={poll}",
         f"--rest_api_timeout_in_ms={options.rest_api_timeout_in_ms}",
+        f"--rest_api_enable_cors_support={str(options.rest_api_enable_cors_support).lower()}",
         f"--max_num_load_retries={options.max_num_load_retries}",
         # Of these too, 0 lets TensorFlow choose.
         f"--tensorflow_intra_op_parallelism={options.intra_op_threads}",
@@ -101,6 +103,11 @@ def _file_arguments(options: ServerOptions) -> list[str]:
     given = {name: getattr(options, name) for name in names}
     batching = ["--enable_batching=true"] if options.enable_batching else []
     return batching + [f"--{name}={path}" for name, path in given.items() if path is not None]
+
+
+def _channel_arguments(options: ServerOptions) -> list[str]:
+    given = options.grpc_channel_arguments
+    return [f"--grpc_channel_arguments={given}"] if given else []
 
 
 def _become(program: pathlib.Path, options: ServerOptions) -> None:

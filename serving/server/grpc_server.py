@@ -5,7 +5,7 @@ import functools
 import logging
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -29,10 +29,12 @@ from tensorflow_serving.apis import (
 
 from serving.server.example_methods import CLASSIFY, EXAMPLE_METHODS, REGRESS
 from serving.server.inference import ExampleMethod, run_method, run_tasks
+from serving.server.measured import measured
 from serving.server.metrics import Metrics
 from serving.server.models import Models
 from serving.server.ports import cannot_be_had
 from serving.server.predict import DEFAULT_SIGNATURE, predict
+from serving.server.profiler import ProfilerService
 from serving.server.status import ServingError, invalid_argument
 from serving.server.tensors import to_array, to_proto
 
@@ -46,7 +48,13 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     # Otherwise a second server could take the same port, and each get some of the requests.
     ("grpc.so_reuseport", 0),
+    # A client that connects and says nothing is dropped, and so is one that vanished.
+    ("grpc.server_handshake_timeout_ms", 20_000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
 )
+# Calls under way and waiting; further ones are refused with RESOURCE_EXHAUSTED.
+_MOST_CALLS = 4096
 
 
 class GrpcServer:
@@ -60,6 +68,7 @@ class GrpcServer:
         metrics: Metrics,
         credentials: grpc.ServerCredentials | None = None,
         socket_path: pathlib.Path | None = None,
+        channel_arguments: str = "",
     ):
         """Bind the port; `start` begins to answer.
 
@@ -70,13 +79,16 @@ class GrpcServer:
             metrics: Counts the requests.
             credentials: For TLS on the port; None speaks in the clear.
             socket_path: A unix socket to answer on too.
+            channel_arguments: Further settings of the gRPC library, `name=value`, by commas.
 
         Raises:
             UserError: If the port cannot be had.
         """
         self._health = health.HealthServicer()
         self._server = grpc.server(
-            concurrent.futures.ThreadPoolExecutor(threads, "grpc"), options=_OPTIONS
+            concurrent.futures.ThreadPoolExecutor(threads, "grpc"),
+            options=(*_OPTIONS, *_settings(channel_arguments)),
+            maximum_concurrent_rpcs=_MOST_CALLS,
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(models, metrics), self._server
@@ -85,6 +97,7 @@ class GrpcServer:
             ModelService(models), self._server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._server.add_generic_rpc_handlers((ProfilerService().handler(),))
         names = (_PREDICTION, _MODEL, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self.port = _bind(self._server, address, credentials)
@@ -105,6 +118,16 @@ class GrpcServer:
         """
         self._health.enter_graceful_shutdown()
         self._server.stop(drain_seconds).wait()
+
+
+def _settings(arguments: str) -> Iterator[tuple[str, str | int]]:
+    """Settings by name; whole numbers are numbers, and all else text, as in the real server."""
+    for argument in filter(None, arguments.split(",")):
+        name, _, value = argument.partition("=")
+        try:
+            yield name, int(value)
+        except ValueError:
+            yield name, value
 
 
 def _bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
@@ -171,7 +194,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         with self._models.acquire(request.model_spec) as version:
             name = request.model_spec.signature_name or DEFAULT_SIGNATURE
             outputs = predict(
-                version.session,
+                measured(version, self.metrics, request.model_spec.name, "Predict"),
                 name,
                 request.inputs,
                 to_array,
@@ -211,8 +234,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         """Answer several methods over the same examples."""
         spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
         with self._models.acquire(spec) as version:
+            session = measured(version, self.metrics, spec.name, "MultiInference")
             return run_tasks(
-                EXAMPLE_METHODS, version.session, version.number, request, _timeout_in_ms(context)
+                EXAMPLE_METHODS, session, version.number, request, _timeout_in_ms(context)
             )
 
     def _infer(
@@ -225,9 +249,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         _require_model_spec(request)
         name = request.model_spec.signature_name or DEFAULT_SIGNATURE
         with self._models.acquire(request.model_spec) as version:
-            result = run_method(
-                method, version.session, name, request.input, _timeout_in_ms(context)
-            )
+            session = measured(version, self.metrics, request.model_spec.name, method.title)
+            result = run_method(method, session, name, request.input, _timeout_in_ms(context))
         response.result.CopyFrom(result)
         response.model_spec.name = request.model_spec.name
         response.model_spec.signature_name = name

@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import inference_pb2, input_pb2, model_pb2
 
 from serving.server.predict import DEFAULT_SIGNATURE
-from serving.server.saved_model import SavedModelSession
+from serving.server.saved_model import Runner
 from serving.server.status import ServingError, invalid_argument
 
 
@@ -32,16 +32,18 @@ class ExampleMethod(abc.ABC):
     """A method over examples: which tensors it runs, and the message it makes of them.
 
     Attributes:
+        title: The method's name in the API.
         method_name: The method's name in signatures.
         kind: What messages call a signature of it.
         field: Where its results stand in those of MultiInference.
     """
 
+    title: ClassVar[str]
     method_name: ClassVar[str]
     kind: ClassVar[str]
     field: ClassVar[str]
 
-    def find(self, session: SavedModelSession, name: str) -> meta_graph_pb2.SignatureDef:
+    def find(self, session: Runner, name: str) -> meta_graph_pb2.SignatureDef:
         """Find a signature of this method.
 
         Raises:
@@ -93,7 +95,7 @@ class ExampleMethod(abc.ABC):
 
 def run_method(
     method: ExampleMethod,
-    session: SavedModelSession,
+    session: Runner,
     signature_name: str,
     given: input_pb2.Input,
     timeout_in_ms: int | None = None,
@@ -122,7 +124,7 @@ def run_method(
 
 def run_tasks(
     methods: Mapping[str, ExampleMethod],
-    session: SavedModelSession,
+    session: Runner,
     version: int,
     request: inference_pb2.MultiInferenceRequest,
     timeout_in_ms: int | None = None,
@@ -207,9 +209,7 @@ def _signature_name(spec: model_pb2.ModelSpec) -> str:
     return spec.signature_name or DEFAULT_SIGNATURE
 
 
-def _check_task(
-    spec: model_pb2.ModelSpec, model: str, seen: set[str], session: SavedModelSession
-) -> None:
+def _check_task(spec: model_pb2.ModelSpec, model: str, seen: set[str], session: Runner) -> None:
     if not spec.name:
         raise invalid_argument("Found ModelSpec with an empty model name.")
     if spec.name != model:

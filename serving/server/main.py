@@ -54,8 +54,9 @@ class Server:
         """
         check(options)
         self._options = options
+        self._metrics = Metrics()
         self._manager = ModelManager(
-            _rules(options), options.allow_version_labels_for_unavailable_models
+            _rules(options, self._metrics), options.allow_version_labels_for_unavailable_models
         )
         self._config_poll: ConfigPoll | None = None
         self._credentials = (
@@ -124,12 +125,23 @@ class Server:
         options = self._options
         models = Models(self._manager)
         address = ports.joined(options.host, options.port)
-        metrics = Metrics()
         self._grpc = GrpcServer(
-            models, address, options.threads, metrics, self._credentials, options.grpc_socket_path
+            models,
+            address,
+            options.threads,
+            self._metrics,
+            self._credentials,
+            options.grpc_socket_path,
+            options.grpc_channel_arguments,
         )
         self._rest = RestServer(
-            RestApi(models, options.rest_api_timeout_in_ms, metrics, self._metrics_path),
+            RestApi(
+                models,
+                options.rest_api_timeout_in_ms,
+                self._metrics,
+                self._metrics_path,
+                options.rest_api_enable_cors_support,
+            ),
             rest,
             options.threads,
             options.rest_api_max_body_bytes,
@@ -195,10 +207,10 @@ def _configs(options: ServerOptions) -> list[ModelConfig]:
     return [ModelConfig(options.model_name, options.base_path)]
 
 
-def _rules(options: ServerOptions) -> LoadRules:
+def _rules(options: ServerOptions, metrics: Metrics) -> LoadRules:
     batching = read_rules(options.batching_parameters_file) if options.enable_batching else None
     return LoadRules(
-        load=functools.partial(_load, options, batching),
+        load=functools.partial(_load, options, batching, metrics),
         poll_seconds=options.file_system_poll_wait_seconds,
         retries=options.max_num_load_retries,
         retry_seconds=options.load_retry_interval_seconds,
@@ -206,11 +218,13 @@ def _rules(options: ServerOptions) -> LoadRules:
 
 
 def _load(
-    options: ServerOptions, batching: BatchingRules | None, path: pathlib.Path
+    options: ServerOptions, batching: BatchingRules | None, metrics: Metrics, path: pathlib.Path
 ) -> SavedModelSession:
     threads = options.intra_op_threads, options.inter_op_threads
     session = (
-        BatchingSession(path, batching, *threads) if batching else SavedModelSession(path, *threads)
+        BatchingSession(path, batching, metrics, *threads)
+        if batching
+        else SavedModelSession(path, *threads)
     )
     try:
         warm_up(session, path)

@@ -12,6 +12,13 @@ PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 
 # 10 microseconds to about 20 minutes.
 _LATENCY_BOUNDS = [10 * 1.8**power for power in range(33)]
+# 100 microseconds to about a second.
+_QUEUING_BOUNDS = [100 * 1.2**power for power in range(52)]
+# What executes the graphs, in the words of the real server.
+_RUNTIME = "TF1"
+# Names come from requests, and whoever sends ever new ones must not fill the memory.
+_MOST_NAMES = 1000
+_OTHERS = "(others)"
 
 
 class Counter:
@@ -67,20 +74,28 @@ class Histogram:
         for values, counts in sorted(self._counts.items()):
             labels = _labelled(self._labels, values)
             below = list(itertools.accumulate(counts))
+            before = f"{labels}," if labels else ""
             for bound, number in zip(bounds, below, strict=True):
-                yield f'{name}_bucket{{{labels},le="{bound}"}} {number}'
+                yield f'{name}_bucket{{{before}le="{bound}"}} {number}'
             yield f"{name}_sum{{{labels}}} {self._sums[values]:.6g}"
             yield f"{name}_count{{{labels}}} {below[-1]}"
 
 
 class Metrics:
-    """The requests of a server: how many ended how, and how long those took that went well."""
+    """The requests of a server: how many ended how, and how long those took that went well.
+
+    Of batches: how long requests waited for them, and how many ran.
+    """
 
     def __init__(self) -> None:
         """Count from nothing."""
         self._lock = threading.Lock()
+        self._names: set[str] = set()
         self._requests = Counter(("model_name", "status"))
         self._latency = Histogram(("model_name", "API", "entrypoint"), _LATENCY_BOUNDS)
+        self._runtime = Histogram(("model_name", "API", "runtime"), _LATENCY_BOUNDS)
+        self._queuing = Histogram(("thread_pool_name",), _QUEUING_BOUNDS)
+        self._batches = Counter(())
 
     def record(self, model: str, api: str, entrypoint: str, status: str, started: float) -> None:
         """Count one request.
@@ -94,15 +109,50 @@ class Metrics:
         """
         microseconds = (time.monotonic() - started) * 1e6
         with self._lock:
+            model = self._bounded(model)
             self._requests.add((model, status))
             if status == "OK":
                 self._latency.add((model, api, entrypoint), microseconds)
+
+    def record_run(self, model: str, api: str, started: float) -> None:
+        """Count one run of a graph that went well.
+
+        Args:
+            model: The model.
+            api: The method, in the words of gRPC for REST too.
+            started: When it began, of `time.monotonic()`.
+        """
+        microseconds = (time.monotonic() - started) * 1e6
+        with self._lock:
+            self._runtime.add((model, api, _RUNTIME), microseconds)
+
+    def record_batch(self, pool: str, waited: Sequence[float]) -> None:
+        """Count one batch that is about to run.
+
+        Args:
+            pool: Name of the threads that run batches.
+            waited: Seconds that each of its requests waited.
+        """
+        with self._lock:
+            self._batches.add(())
+            for seconds in waited:
+                self._queuing.add((pool,), seconds * 1e6)
+
+    def _bounded(self, model: str) -> str:
+        """The name to count under; after the first thousand, all new ones are one."""
+        if model not in self._names and len(self._names) >= _MOST_NAMES:
+            return _OTHERS
+        self._names.add(model)
+        return model
 
     def page(self) -> bytes:
         """All of it in Prometheus's text format."""
         families: dict[str, Counter | Histogram] = {
             "request_count": self._requests,
             "request_latency": self._latency,
+            "runtime_latency": self._runtime,
+            "batching_session:queuing_latency": self._queuing,
+            "batching_session:wrapped_run_count": self._batches,
         }
         lines: list[str] = []
         with self._lock:

@@ -39,6 +39,7 @@ class ServerOptions:
         port: Port of gRPC; 0 takes a free one.
         rest_api_port: Port of REST; 0 takes a free one.
         grpc_socket_path: A unix socket where gRPC answers too, unencrypted; None for none.
+        grpc_channel_arguments: Further settings of the gRPC library, `name=value`, by commas.
         ssl_config_file: `SSLConfig` in text format: gRPC's port speaks TLS with its key and
             certificate, and with `client_verify` only to clients whose certificate `custom_ca`
             signed. REST stays as it is, as in TensorFlow Serving.
@@ -49,6 +50,7 @@ class ServerOptions:
         file_system_poll_wait_seconds: Pause between two looks into `base_path`.
         threads: Requests that run at once on each port; further ones wait their turn.
         rest_api_timeout_in_ms: A REST request that takes longer is answered with 504.
+        rest_api_enable_cors_support: Web pages of any site may ask over REST.
         rest_api_max_body_bytes: A longer REST body, packed or unpacked, is refused.
         max_num_load_retries: Further attempts to load a version that failed to load.
         load_retry_interval_seconds: Pause before each of them.
@@ -69,6 +71,7 @@ class ServerOptions:
     port: int = 8500
     rest_api_port: int = 8501
     grpc_socket_path: pathlib.Path | None = None
+    grpc_channel_arguments: str = ""
     ssl_config_file: pathlib.Path | None = None
     monitoring_config_file: pathlib.Path | None = None
     enable_batching: bool = False
@@ -76,6 +79,7 @@ class ServerOptions:
     file_system_poll_wait_seconds: float = 1.0
     threads: int = 16
     rest_api_timeout_in_ms: int = 30_000
+    rest_api_enable_cors_support: bool = False
     rest_api_max_body_bytes: int = 64 << 20
     max_num_load_retries: int = 0
     load_retry_interval_seconds: float = 60.0
@@ -121,5 +125,11 @@ def check(options: ServerOptions) -> None:
         raise UserError(
             f"port and rest_api_port are both {options.port}: gRPC and REST need a port each"
         )
+    for argument in options.grpc_channel_arguments.split(","):
+        if argument and "=" not in argument:
+            raise UserError(
+                f"grpc_channel_arguments: got {argument!r}, expected name=value, several parted by "
+                "commas"
+            )
     if options.threads < 1:
         raise UserError(f"threads is {options.threads}: at least 1 is needed to answer requests")

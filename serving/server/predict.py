@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.saved_model import SavedModelSession
+from serving.server.saved_model import Runner
 from serving.server.status import ServingError, invalid_argument
 from serving.server.tensors import to_array
 
@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 
 def predict(
-    session: SavedModelSession,
+    session: Runner,
     signature_name: str,
     inputs: Mapping[str, Value],
     to_tensor: Callable[[Value], np.ndarray],
@@ -49,7 +49,7 @@ def predict(
     return dict(zip(aliases, session.run(feeds, names, timeout_in_ms), strict=True))
 
 
-def _find(session: SavedModelSession, name: str) -> meta_graph_pb2.SignatureDef:
+def _find(session: Runner, name: str) -> meta_graph_pb2.SignatureDef:
     if name not in session.signatures:
         raise ServingError(
             grpc.StatusCode.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.'

@@ -17,6 +17,7 @@ _OUTPUTS = "outputs"
 class Regression(ExampleMethod):
     """Regress."""
 
+    title = "Regress"
     method_name = "tensorflow/serving/regress"
     kind = "regression"
     field = "regression_result"

@@ -1,6 +1,5 @@
 """The REST API, free of any web server: a method, a path and a body in, an answer out."""
 
-import dataclasses
 import logging
 import re
 import time
@@ -14,6 +13,7 @@ from google.protobuf import json_format, message
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
 
+from serving.server import cors
 from serving.server.example_methods import CLASSIFY, REGRESS
 from serving.server.inference import ExampleMethod, run_method
 from serving.server.json_examples import read_examples
@@ -25,10 +25,12 @@ from serving.server.json_response import (
     write_regression,
 )
 from serving.server.json_values import parse_object
+from serving.server.measured import measured
 from serving.server.metrics import Metrics
 from serving.server.models import Models
 from serving.server.predict import DEFAULT_SIGNATURE, predict
-from serving.server.saved_model import SavedModelSession
+from serving.server.reply import HTML, PLAIN, Reply
+from serving.server.saved_model import Runner
 from serving.server.status import ServingError, invalid_argument
 
 _log = logging.getLogger("seqloom.serving")
@@ -44,25 +46,12 @@ _MODEL = re.compile(
 _OURS = re.compile(r"/v1/.*", re.IGNORECASE)
 _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH")
 _LARGEST_VERSION = (1 << 63) - 1
-
-JSON = "application/json"
-HTML = "text/html"
-PLAIN = "text/plain"
-
-
-@dataclasses.dataclass(frozen=True)
-class Reply:
-    """An HTTP response.
-
-    Attributes:
-        status: The HTTP status.
-        body: The body, whole.
-        content_type: Its media type.
-    """
-
-    status: int
-    body: bytes
-    content_type: str = JSON
+_REASONS = {
+    404: "Not Found",
+    408: "Request Timeout",
+    413: "Request Entity Too Large",
+    501: "Not Implemented",
+}
 
 
 class RestApi:
@@ -74,6 +63,7 @@ class RestApi:
         timeout_in_ms: int,
         metrics: Metrics,
         metrics_path: str | None = None,
+        cross_origin: bool = False,
     ):
         """Answer for these models.
 
@@ -82,19 +72,22 @@ class RestApi:
             timeout_in_ms: A model that runs longer is stopped, and the answer is a 504.
             metrics: Counts the requests.
             metrics_path: Path of the page that tells them; None for no page.
+            cross_origin: Whether pages of other sites may ask.
         """
         self._models = models
         self._metrics = metrics
         self._metrics_path = metrics_path
         self._timeout_in_ms = timeout_in_ms
+        self._cross_origin = cross_origin
 
-    def answer(self, method: str, target: str, body: bytes) -> Reply:
+    def answer(self, method: str, target: str, body: bytes, origin: str = "") -> Reply:
         """Answer one request.
 
         Args:
             method: The HTTP method.
             target: Path, and query where there is one, as the request line had them.
             body: The body, unpacked.
+            origin: The site whose page asks, where a browser tells it.
         """
         if method not in _METHODS:
             return error_page(501)
@@ -102,6 +95,13 @@ class RestApi:
             return Reply(200, self._metrics.page(), PLAIN)
         if not _OURS.fullmatch(target):
             return error_page(404)
+        if not self._cross_origin:
+            return self._answer(method, target, body)
+        if method == "OPTIONS":
+            return cors.allowed(cors.preflight(origin))
+        return cors.allowed(self._answer(method, target, body))
+
+    def _answer(self, method: str, target: str, body: bytes) -> Reply:
         pattern = {"POST": _PREDICTION, "GET": _MODEL}.get(method)
         match = pattern.fullmatch(target) if pattern else None
         started, status = time.monotonic(), grpc.StatusCode.OK
@@ -141,17 +141,20 @@ class RestApi:
         document = parse_object(body)
         name = signature_name(document) or DEFAULT_SIGNATURE
         given = read_examples(document)
-        with self._models.acquire(_model_spec(match)) as version:
-            return run_method(method, version.session, name, given, self._timeout_in_ms)
+        spec = _model_spec(match)
+        with self._models.acquire(spec) as version:
+            session = measured(version, self._metrics, spec.name, method.title)
+            return run_method(method, session, name, given, self._timeout_in_ms)
 
     def _predict(self, match: re.Match, body: bytes) -> bytes:
         document = parse_object(body)
         name = signature_name(document)
         # One version answers the whole request, though a newer one may arrive meanwhile.
-        with self._models.acquire(_model_spec(match)) as version:
+        spec = _model_spec(match)
+        with self._models.acquire(spec) as version:
             request = read_predict(document, _inputs(version.session, name))
             outputs = predict(
-                version.session,
+                measured(version, self._metrics, spec.name, "Predict"),
                 name or DEFAULT_SIGNATURE,
                 request.inputs,
                 lambda array: array,
@@ -191,8 +194,7 @@ def unpack(body: bytes, limit: int) -> bytes:
 
 def error_page(status: int) -> Reply:
     """The page that the real server's web server sends of itself."""
-    reasons = {404: "Not Found", 413: "Request Entity Too Large", 501: "Not Implemented"}
-    reason = reasons[status]
+    reason = _REASONS[status]
     page = (
         f"<HTML><HEAD>\n<TITLE>{status} {reason}</TITLE>\n</HEAD><BODY>\n"
         f"<H1>{reason}</H1>\n</BODY></HTML>\n"
@@ -236,9 +238,7 @@ def _metadata_json(response: get_model_metadata_pb2.GetModelMetadataResponse) ->
     )
 
 
-def _inputs(
-    session: SavedModelSession, signature_name: str
-) -> Mapping[str, meta_graph_pb2.TensorInfo]:
+def _inputs(session: Runner, signature_name: str) -> Mapping[str, meta_graph_pb2.TensorInfo]:
     name = signature_name or DEFAULT_SIGNATURE
     if name not in session.signatures:
         raise invalid_argument(f'Serving signature name: "{name}" not found in signature def')

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import uvicorn
 
-from serving.server.rest_api import Reply, RestApi, error_page, unpack
+from serving.server import patience
+from serving.server.reply import Reply
+from serving.server.rest_api import RestApi, error_page, unpack
 
 # An idle connection is kept longer than clients keep theirs, so that the client closes first.
 _KEEP_ALIVE_SECONDS = 75
@@ -44,6 +46,7 @@ class RestServer:
 
     def start(self) -> None:
         """Listen, and answer from now on."""
+        patience.notice_the_gone(self._listener)
         self._listener.listen(1024)
         self._thread.start()
 
@@ -78,7 +81,14 @@ class RestApplication:
         """Answer one connection event, as ASGI defines it."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
-        body = await self._read(scope, receive)
+        try:
+            async with asyncio.timeout(patience.PATIENCE_SECONDS):
+                body = await self._read(scope, receive)
+        except TimeoutError:
+            await _send(send, error_page(408), close=True)
+            return
+        except ConnectionError:
+            return
         if body is None:
             await _send(send, error_page(413), close=True)
             return
@@ -91,16 +101,22 @@ class RestApplication:
             target += "?" + scope["query_string"].decode("latin-1")
         if "gzip" in _header(scope, b"content-encoding"):
             body = unpack(body, self._max_body_bytes)
-        return self._api.answer(scope["method"], target, body)
+        return self._api.answer(scope["method"], target, body, _header(scope, b"origin"))
 
     async def _read(self, scope: dict, receive: Callable[[], Awaitable[dict]]) -> bytes | None:
-        """The body, or None as soon as it is known to be too long."""
+        """The body, or None as soon as it is known to be too long.
+
+        Raises:
+            ConnectionError: If the client went away before its end.
+        """
         announced = _header(scope, b"content-length")
         if announced and int(announced) > self._max_body_bytes:
             return None
         parts, size, more = [], 0, True
         while more:
             event = await receive()
+            if event["type"] == "http.disconnect":
+                raise ConnectionError
             parts.append(event.get("body", b""))
             size += len(parts[-1])
             if size > self._max_body_bytes:
@@ -110,10 +126,10 @@ class RestApplication:
 
 
 async def _send(send: Callable[[dict], Awaitable[None]], reply: Reply, close: bool = False) -> None:
-    headers = [
-        (b"content-type", reply.content_type.encode()),
-        (b"content-length", b"%d" % len(reply.body)),
-    ]
+    headers = [(name.encode(), value.encode()) for name, value in reply.headers]
+    headers.append((b"content-length", b"%d" % len(reply.body)))
+    if reply.content_type:
+        headers.append((b"content-type", reply.content_type.encode()))
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -127,7 +143,8 @@ def _header(scope: dict, name: bytes) -> str:
 def _configuration(application: RestApplication, drain_seconds: float) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http="h11",
+        http=patience.PatientProtocol,
+        limit_concurrency=patience.MOST_CONNECTIONS,
         ws="none",
         lifespan="off",
         loop="asyncio",

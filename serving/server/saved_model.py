@@ -7,6 +7,7 @@ apart, runs only what the fetched outputs need, and stops a run whose time is ov
 import gc
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import grpc
 import numpy as np
@@ -24,37 +25,12 @@ from serving.server.status import ServingError, from_tensorflow
 _REFUSED_IN_PRODUCTION = ("python-callback", "xla-function", "unserved-op")
 
 
-class SavedModelSession:
-    """A loaded SavedModel.
+class Runner(Protocol):
+    """Contract of what requests run on: a loaded model."""
 
-    `run` may be called from many threads at once.
-
-    Attributes:
-        signatures: The signatures of the model, by name.
-    """
-
-    def __init__(self, path: pathlib.Path, intra_op_threads: int = 0, inter_op_threads: int = 0):
-        """Load the model.
-
-        Args:
-            path: Folder of the version.
-            intra_op_threads: Threads of one operation; 0 lets TensorFlow choose.
-            inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
-
-        Raises:
-            ServingError: If it cannot be loaded, or if TensorFlow Serving could not load it.
-        """
-        _refuse_what_production_refuses(path)
-        self._graph = tf.Graph()
-        self._session = tf.compat.v1.Session(
-            graph=self._graph, config=_session_config(intra_op_threads, inter_op_threads)
-        )
-        try:
-            self.signatures = self._load(path).signature_def
-            self._outputs = self._handles()
-        except BaseException:
-            self.close()
-            raise
+    @property
+    def signatures(self) -> Mapping[str, meta_graph_pb2.SignatureDef]:
+        """The signatures of the model, by name."""
 
     def run(
         self,
@@ -75,6 +51,49 @@ class SavedModelSession:
         Raises:
             ServingError: With the executor's own code and words.
         """
+
+
+class SavedModelSession(Runner):
+    """A loaded SavedModel.
+
+    `run` may be called from many threads at once.
+    """
+
+    def __init__(self, path: pathlib.Path, intra_op_threads: int = 0, inter_op_threads: int = 0):
+        """Load the model.
+
+        Args:
+            path: Folder of the version.
+            intra_op_threads: Threads of one operation; 0 lets TensorFlow choose.
+            inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
+
+        Raises:
+            ServingError: If it cannot be loaded, or if TensorFlow Serving could not load it.
+        """
+        _refuse_what_production_refuses(path)
+        self._graph = tf.Graph()
+        self._session = tf.compat.v1.Session(
+            graph=self._graph, config=_session_config(intra_op_threads, inter_op_threads)
+        )
+        try:
+            self._signatures = self._load(path).signature_def
+            self._outputs = self._handles()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def signatures(self) -> Mapping[str, meta_graph_pb2.SignatureDef]:
+        """The signatures of the model, by name."""
+        return self._signatures
+
+    def run(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        fetches: Sequence[str],
+        timeout_in_ms: int | None = None,
+    ) -> list[np.ndarray]:
+        """Compute tensors; see `Runner.run`."""
         inputs = {self._outputs[name]: value for name, value in feeds.items()}
         outputs = [self._outputs[name] for name in fetches]
         options = config_pb2.RunOptions(timeout_in_ms=timeout_in_ms or 0)

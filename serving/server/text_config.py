@@ -1,27 +1,19 @@
 """Configuration files in protobuf's text format, and the messages no package brings."""
 
 import pathlib
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message,
-    message_factory,
-    text_format,
-    wrappers_pb2,
-)
+from google.protobuf import descriptor_pb2, message, text_format
 
 from models.errors import UserError
+from serving.server.described import Fields, message_classes
 
 _Message = TypeVar("_Message", bound=message.Message)
 _PACKAGE = "tensorflow.serving"
-_FILE = "seqloom/serving/server_config.proto"
 _Field = descriptor_pb2.FieldDescriptorProto
 
-# TensorFlow Serving's own messages, which its package for Python leaves out. Each field by name
-# with its number and type; names of types begin with a dot.
-_MESSAGES = {
+# TensorFlow Serving's own messages, which its package for Python leaves out.
+_MESSAGES: dict[str, Fields] = {
     "SSLConfig": {
         "server_key": (1, _Field.TYPE_STRING),
         "server_cert": (2, _Field.TYPE_STRING),
@@ -61,35 +53,12 @@ def read_text_proto(flag: str, path: pathlib.Path, proto: type[_Message]) -> _Me
         raise UserError(f"--{flag}: {path}: cannot be read ({error})") from None
     except text_format.ParseError as error:
         raise UserError(
-            f"--{flag}: Invalid protobuf file: '{path}': line {error}; expected the text format "
-            f"of {proto.DESCRIPTOR.full_name}"
+            f"Error parsing text-format {proto.DESCRIPTOR.full_name}: --{flag}: Invalid protobuf "
+            f"file: '{path}': line {error}"
         ) from None
 
 
-def _classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name=_FILE, package=_PACKAGE, syntax="proto3")
-    file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
-    for name, fields in _MESSAGES.items():
-        described = file.message_type.add(name=name)
-        for field_name, (number, kind) in fields.items():
-            field = described.field.add(name=field_name, number=number, label=1)
-            if isinstance(kind, list):
-                field.label, kind = 3, kind[0]
-            if isinstance(kind, str):
-                field.type, field.type_name = _Field.TYPE_MESSAGE, kind
-            else:
-                field.type = kind
-    # A pool of its own, should another package bring these messages after all.
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-        for name in _MESSAGES
-    }
-
-
-_CLASSES = _classes()
+_CLASSES = message_classes("seqloom/serving/server_config.proto", _PACKAGE, _MESSAGES)
 SSLConfig = _CLASSES["SSLConfig"]
 MonitoringConfig = _CLASSES["MonitoringConfig"]
 BatchingParameters = _CLASSES["BatchingParameters"]

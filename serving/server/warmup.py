@@ -12,13 +12,13 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from serving.server.example_methods import CLASSIFY, EXAMPLE_METHODS, REGRESS
 from serving.server.inference import ExampleMethod, run_method, run_tasks
 from serving.server.predict import DEFAULT_SIGNATURE, predict
-from serving.server.saved_model import SavedModelSession
+from serving.server.saved_model import Runner
 from serving.server.status import ServingError, from_tensorflow, invalid_argument
 from serving.server.tensors import to_array
 from serving.warmup import MOST_REQUESTS, warmup_path
 
 
-def warm_up(session: SavedModelSession, path: pathlib.Path) -> int:
+def warm_up(session: Runner, path: pathlib.Path) -> int:
     """Answer every recorded request once.
 
     Args:
@@ -57,7 +57,7 @@ def _records(path: pathlib.Path) -> Iterator[bytes]:
         raise from_tensorflow(error) from None
 
 
-def _replay(session: SavedModelSession, record: bytes, path: pathlib.Path) -> None:
+def _replay(session: Runner, record: bytes, path: pathlib.Path) -> None:
     try:
         log = prediction_log_pb2.PredictionLog.FromString(record)
     except message.DecodeError:
@@ -77,12 +77,12 @@ def _replay(session: SavedModelSession, record: bytes, path: pathlib.Path) -> No
         )
 
 
-def _replay_examples(method: ExampleMethod, session: SavedModelSession, request: Any) -> None:
+def _replay_examples(method: ExampleMethod, session: Runner, request: Any) -> None:
     name = request.model_spec.signature_name or DEFAULT_SIGNATURE
     run_method(method, session, name, request.input)
 
 
-def _replay_predict(session: SavedModelSession, request: predict_pb2.PredictRequest) -> None:
+def _replay_predict(session: Runner, request: predict_pb2.PredictRequest) -> None:
     predict(
         session,
         request.model_spec.signature_name or DEFAULT_SIGNATURE,

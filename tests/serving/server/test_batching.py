@@ -13,6 +13,7 @@ from models.errors import UserError
 from serving.server.batching import BatchingSession
 from serving.server.batching_rules import BatchingRules, read_rules
 from serving.server.main import Server
+from serving.server.metrics import Metrics
 from serving.server.options import ServerOptions
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
@@ -39,7 +40,7 @@ def batched(tiny_exports):
     sessions = []
 
     def batched(**rules):
-        sessions.append(BatchingSession(tiny_exports[""], BatchingRules(**rules)))
+        sessions.append(BatchingSession(tiny_exports[""], BatchingRules(**rules), Metrics()))
         return sessions[-1]
 
     yield batched

@@ -83,6 +83,7 @@ def test_the_program_takes_the_place_of_this_process(program, tmp_path):
         f"--model_base_path={tmp_path}/models",
         "--file_system_poll_wait_seconds=1",
         "--rest_api_timeout_in_ms=30000",
+        "--rest_api_enable_cors_support=false",
         "--max_num_load_retries=0",
         "--tensorflow_intra_op_parallelism=0",
         "--tensorflow_inter_op_parallelism=0",

@@ -79,6 +79,26 @@ def test_output_filter_leaves_the_rest_out(prediction):
     assert list(prediction.Predict(request, timeout=30).outputs) == ["score"]
 
 
+def test_every_type_has_its_field(prediction):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name, request.model_spec.signature_name = "translation", "echo"
+    fields = {
+        "number": (types_pb2.DT_FLOAT, "float_val", [1.5, -2.0]),
+        "flag": (types_pb2.DT_BOOL, "bool_val", [True, False]),
+        "count": (types_pb2.DT_INT64, "int64_val", [1 << 40, -1]),
+        "data": (types_pb2.DT_STRING, "string_val", [b"\xff", b""]),
+    }
+    for alias, (dtype, field, values) in fields.items():
+        request.inputs[alias].dtype = dtype
+        request.inputs[alias].tensor_shape.dim.add().size = 2
+        getattr(request.inputs[alias], field).extend(values)
+    outputs = prediction.Predict(request, timeout=60).outputs
+    for alias, (dtype, field, values) in fields.items():
+        found = outputs["data_bytes" if alias == "data" else alias]
+        assert (found.dtype, list(getattr(found, field))) == (dtype, values)
+        assert not found.tensor_content
+
+
 def test_fewer_elements_than_the_shape_repeat_the_last(prediction):
     request = predict_request([b"a", b"b"])
     request.inputs["text"].tensor_shape.dim[0].size = 4

@@ -12,7 +12,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from models.errors import UserError
 from serving.server.main import Server
-from serving.server.metrics import Histogram
+from serving.server.metrics import Histogram, Metrics
 from serving.server.options import ServerOptions
 
 
@@ -146,8 +146,47 @@ def test_requests_are_counted_by_model_and_status(base_path, tmp_path):
         assert f"{latency}_count{{{labels}}} {number}" in lines
         (total,) = (line for line in lines if line.startswith(f"{latency}_sum{{{labels}}}"))
         assert float(total.split()[-1]) > 0
+    runtime = ":tensorflow:serving:runtime_latency"
+    labels = 'model_name="translation",API="Predict",runtime="TF1"'
+    # Of both ways in: the three calls and the one request that went well.
+    assert f"{runtime}_count{{{labels}}} 4" in lines
+    (total,) = (line for line in lines if line.startswith(f"{runtime}_sum{{{labels}}}"))
+    assert float(total.split()[-1]) > 0
     bounds = re.findall(r'entrypoint="REST",le="([^"]+)"', "\n".join(lines))
     assert (len(bounds), bounds[:3], bounds[19]) == (34, ["10", "18", "32.4"], "708235")
+
+
+def test_batches_and_their_waiting_are_counted(base_path, tmp_path):
+    config = tmp_path / "monitoring.config"
+    config.write_text("prometheus_config { enable: true }")
+    batching = tmp_path / "batching.config"
+    batching.write_text("max_batch_size { value: 8 } thread_pool_name { value: 'pool' }")
+    changes = {"enable_batching": True, "batching_parameters_file": batching}
+    with Server(options(base_path, monitoring_config_file=config, **changes)) as server:
+        with grpc.insecure_channel(server.addresses.grpc) as channel:
+            for _ in range(3):
+                translate(channel)
+        page = f"http://{server.addresses.rest}/monitoring/prometheus/metrics"
+        with urllib.request.urlopen(page, timeout=30) as response:
+            lines = response.read().decode().splitlines()
+    before = ":tensorflow:serving:batching_session"
+    assert f"# TYPE {before}:wrapped_run_count counter" in lines
+    assert f"{before}:wrapped_run_count{{}} 3" in lines
+    waiting = f'{before}:queuing_latency_bucket{{thread_pool_name="pool",le="'
+    bounds = [line[len(waiting) :].split('"')[0] for line in lines if line.startswith(waiting)]
+    assert (len(bounds), bounds[:3], bounds[-1]) == (53, ["100", "120", "144"], "+Inf")
+    assert f'{before}:queuing_latency_count{{thread_pool_name="pool"}} 3' in lines
+
+
+def test_names_that_strangers_make_up_do_not_fill_the_memory():
+    metrics = Metrics()
+    for number in range(1500):
+        metrics.record(f"made up {number}", "Predict", "GRPC", "NOT_FOUND", 0.0)
+    lines = metrics.page().decode().splitlines()
+    counted = [line for line in lines if line.startswith(":tensorflow:serving:request_count{")]
+    assert len(counted) == 1001
+    others = 'model_name="(others)",status="NOT_FOUND"'
+    assert f":tensorflow:serving:request_count{{{others}}} 500" in counted
 
 
 def test_without_a_monitoring_config_there_is_no_page(tiny_server):
