@@ -76,3 +76,29 @@ class Transport(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Close the connections."""
+
+
+class AsyncTransport(abc.ABC):
+    """Carries calls for one model to one server, without blocking the event loop.
+
+    Many calls may be under way at once. Each is made once: the client retries.
+
+    Attributes:
+        address: Where the server should be, as messages name it.
+    """
+
+    address: str
+
+    @abc.abstractmethod
+    async def predict(
+        self, signature: str, inputs: Mapping[str, Column], timeout: float
+    ) -> dict[str, list]:
+        """Run a signature; see `Transport.predict`."""
+
+    @abc.abstractmethod
+    async def status(self, timeout: float) -> list[VersionStatus]:
+        """Ask for the versions of the model; see `Transport.status`."""
+
+    @abc.abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""

@@ -3,11 +3,12 @@
 import urllib.parse
 
 from models.errors import UserError
-from serving.grpc_transport import GrpcTransport
-from serving.rest_transport import RestTransport
-from serving.transport import Transport
+from serving.grpc_transport import AsyncGrpcTransport, GrpcTransport
+from serving.rest_transport import AsyncRestTransport, RestTransport
+from serving.transport import AsyncTransport, Transport
 
 TRANSPORTS = {"grpc": GrpcTransport, "rest": RestTransport}
+ASYNC_TRANSPORTS = {"grpc": AsyncGrpcTransport, "rest": AsyncRestTransport}
 DEFAULT_PORTS = {"grpc": 8500, "rest": 8501}
 
 
@@ -23,6 +24,32 @@ def connect(target: str, protocol: str, model_name: str) -> Transport:
         UserError: If the target is no address, or not one for that protocol, or the model's name
             cannot be one.
     """
+    address = checked(target, protocol, model_name)
+    return TRANSPORTS[protocol](address, model_name)
+
+
+def connect_async(target: str, protocol: str, model_name: str) -> AsyncTransport:
+    """Choose the transport, on the event loop that will be used; otherwise as `connect`.
+
+    Args:
+        target: The address, as `checked` gives it.
+        protocol: `grpc` or `rest`.
+        model_name: The model of every call.
+    """
+    return ASYNC_TRANSPORTS[protocol](target, model_name)
+
+
+def checked(target: str, protocol: str, model_name: str) -> str:
+    """The address with its port; for REST a URL.
+
+    Args:
+        target: As `connect` takes it.
+        protocol: `grpc` or `rest`.
+        model_name: The model of every call.
+
+    Raises:
+        UserError: As `connect` does.
+    """
     if protocol not in TRANSPORTS:
         raise UserError(f"protocol {protocol!r}: must be one of {', '.join(TRANSPORTS)}")
     if not model_name or not _is_unicode(model_name):
@@ -34,7 +61,8 @@ def connect(target: str, protocol: str, model_name: str) -> Transport:
         raise UserError(
             f"{target}: is a URL, and gRPC takes host:port. Give host:port, or ask by REST"
         )
-    return TRANSPORTS[protocol](_with_port(target, protocol), model_name)
+    address = _with_port(target, protocol)
+    return address if protocol == "grpc" or "://" in address else f"http://{address}"
 
 
 def _is_unicode(text: str) -> bool:
