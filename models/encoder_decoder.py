@@ -1,6 +1,7 @@
 """What all models share that look at a source while they write: targets forced, found and drawn."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -93,10 +94,18 @@ class EncoderDecoder(SequenceModel):
         Raises:
             UserError: If that is more than the search keeps.
         """
-        next_word, state, limits = self._start(source, options)
+        begun = self.begin(source)
+        step_of = self._step_of(options)
+        state, limits = self._start(begun, options)
         if prefix is not None:
             limits = limits.with_prefix(prefix)
-        return search(next_word, state, limits, options, BEGIN_ID, END_ID)
+
+        def narrowed(rows: tf.Tensor) -> NextWord:
+            memory = tf.nest.map_structure(lambda part: tf.gather(part, rows), begun.memory)
+            return step_of(begun._replace(memory=memory))
+
+        given = (state, limits, options, BEGIN_ID, END_ID)
+        return search(step_of(begun), *given, narrowed)
 
     def sample(self, source: Any, options: SearchOptions, draws: Draws) -> Hypotheses:
         """Draw targets.
@@ -109,8 +118,9 @@ class EncoderDecoder(SequenceModel):
         Returns:
             One target a row.
         """
-        next_word, state, limits = self._start(source, options)
-        return sample(next_word, state, limits, draws, options, BEGIN_ID, END_ID)
+        begun = self.begin(source)
+        step = self._step_of(options)(begun)
+        return sample(step, *self._start(begun, options), draws, options, BEGIN_ID, END_ID)
 
     def next_word(self, begun: Begun) -> NextWord:
         """A step as searches take it."""
@@ -121,15 +131,14 @@ class EncoderDecoder(SequenceModel):
 
         return step
 
-    def _start(
-        self, source: Any, options: SearchOptions
-    ) -> tuple[NextWord, Any | Covered, SearchLimits]:
-        """What a search starts from: the step, the first state, and the limits."""
-        begun = self.begin(source)
+    def _start(self, begun: Begun, options: SearchOptions) -> tuple[Any | Covered, SearchLimits]:
+        """What a search starts from: the first state, and the limits."""
         limits = SearchLimits.from_source(begun.lengths, options)
-        if options.coverage_penalty:
-            return self._covering_next_word(begun), uncovered(begun.state, begun.mask), limits
-        return self.next_word(begun), begun.state, limits
+        covers = options.coverage_penalty
+        return uncovered(begun.state, begun.mask) if covers else begun.state, limits
+
+    def _step_of(self, options: SearchOptions) -> Callable[[Begun], NextWord]:
+        return self._covering_next_word if options.coverage_penalty else self.next_word
 
     def _covering_next_word(self, begun: Begun) -> NextWord:
         """`next_word`, which also sums up the attention."""

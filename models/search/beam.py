@@ -1,5 +1,6 @@
 """Beam search in one graph."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -9,10 +10,13 @@ from models.search.coverage import coverage_score
 from models.search.hypotheses import (
     Hypotheses,
     NextWord,
+    NextWordOf,
     SearchLimits,
     SearchOptions,
     length_penalty,
 )
+from models.search.likeliest import likeliest
+from models.search.narrowing import narrowing_loop
 
 _IMPOSSIBLE = float("-inf")
 
@@ -47,6 +51,7 @@ def beam_search(
     options: SearchOptions,
     begin_id: int,
     end_id: int,
+    narrowed: NextWordOf | None = None,
 ) -> Hypotheses:
     """Beam search that shrinks as hypotheses finish (Sutskever et al. 2014, section 3.2).
 
@@ -62,25 +67,41 @@ def beam_search(
         options: Width, penalties, repeats and number of results.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
+        narrowed: Gives the step over some of the sentences; None steps all to the end.
 
     Returns:
         The `options.nbest` best hypotheses of each sentence.
     """
     beam = _first_beam(state, limits, options.width)
 
-    def advance(*fields: Any) -> _Beam:
-        before = _Beam(*fields)
-        tokens = _last_tokens(before, begin_id)  # [B, K]
-        logits, after = next_word(tokens, before.state)  # [B, K, V]
-        candidates = _continue(before, logits, limits, options, end_id)
-        return _settle(before, candidates, after, limits, options)
+    def step_over(next_word: NextWord, limits: SearchLimits) -> Callable[..., _Beam]:
+        def advance(*fields: Any) -> _Beam:
+            before = _Beam(*fields)
+            tokens = _last_tokens(before, begin_id)  # [B, K]
+            logits, after = next_word(tokens, before.state)  # [B, K, V]
+            candidates = _continue(before, logits, limits, options, end_id)
+            return _settle(before, candidates, after, limits, options)
 
+        return advance
+
+    if narrowed is not None:
+        return narrowing_loop(
+            beam,
+            lambda rows: step_over(narrowed(rows), limits.of(rows)),
+            _is_open,
+            lambda beam: _ranked(beam, options),
+        )
     end = tf.while_loop(
-        lambda *fields: tf.reduce_any(_Beam(*fields).alive_scores > _IMPOSSIBLE),
-        advance,
+        lambda *fields: tf.reduce_any(_is_open(_Beam(*fields))),
+        step_over(next_word, limits),
         list(beam),
     )
     return _ranked(_Beam(*end), options)
+
+
+def _is_open(beam: _Beam) -> tf.Tensor:
+    """Sentences with a hypothesis alive, bool [B]."""
+    return tf.reduce_any(beam.alive_scores > _IMPOSSIBLE, 1)
 
 
 def _first_beam(state: Any, limits: SearchLimits, width: int) -> _Beam:
@@ -119,7 +140,7 @@ def _continue(
     width = beam.alive_scores.shape[1]
     # Each hypothesis can fill the beam alone, but no more than that: its K best words do.
     allowed = allowed_logits(logits, beam.alive_ids, beam.time, limits, options, end_id)
-    best, words = tf.math.top_k(allowed, min(width, logits.shape[-1]))  # [B, K, K]
+    best, words = likeliest(allowed, min(width, logits.shape[-1]))  # [B, K, K]
     # A pass over all words is spared where the best is the highest.
     free = allowed is logits
     highest = best[:, :, :1] if free else tf.reduce_max(logits, -1, keepdims=True)  # [B, K, 1]

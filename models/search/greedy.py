@@ -1,5 +1,6 @@
 """Greedy search in one graph."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -9,10 +10,12 @@ from models.search.coverage import coverage_score
 from models.search.hypotheses import (
     Hypotheses,
     NextWord,
+    NextWordOf,
     SearchLimits,
     SearchOptions,
     length_penalty,
 )
+from models.search.narrowing import narrowing_loop
 
 
 class _Greedy(NamedTuple):
@@ -33,6 +36,7 @@ def greedy_search(
     options: SearchOptions,
     begin_id: int,
     end_id: int,
+    narrowed: NextWordOf | None = None,
 ) -> Hypotheses:
     """Take the likeliest word until the end mark; at the limit of words, take the end mark.
 
@@ -43,6 +47,7 @@ def greedy_search(
         options: Penalties of the score, and repeats.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
+        narrowed: Gives the step over some of the sentences; None steps all to the end.
 
     Returns:
         One hypothesis a sentence.
@@ -58,20 +63,37 @@ def greedy_search(
         state,
     )
 
-    def advance(*fields: Any) -> _Greedy:
-        before = _Greedy(*fields)
-        last = before.ids[:, tf.maximum(before.time - 1, 0)]  # [B]
-        last = tf.where(tf.equal(before.time, 0), begin_id, last)
-        logits, after = next_word(last[:, tf.newaxis], before.state)  # [B, 1, V]
-        return _choose(before, logits, after, limits, options, end_id)
+    def step_over(next_word: NextWord, limits: SearchLimits) -> Callable[..., _Greedy]:
+        def advance(*fields: Any) -> _Greedy:
+            before = _Greedy(*fields)
+            last = before.ids[:, tf.maximum(before.time - 1, 0)]  # [B]
+            last = tf.where(tf.equal(before.time, 0), begin_id, last)
+            logits, after = next_word(last[:, tf.newaxis], before.state)  # [B, 1, V]
+            return _choose(before, logits, after, limits, options, end_id)
 
-    end = _Greedy(
-        *tf.while_loop(
-            lambda *fields: tf.reduce_any(tf.equal(_Greedy(*fields).lengths, 0)),
-            advance,
-            list(first),
+        return advance
+
+    if narrowed is not None:
+        return narrowing_loop(
+            first,
+            lambda rows: step_over(narrowed(rows), limits.of(rows)),
+            _is_open,
+            lambda end: _hypotheses(end, options),
         )
+    end = tf.while_loop(
+        lambda *fields: tf.reduce_any(_is_open(_Greedy(*fields))),
+        step_over(next_word, limits),
+        list(first),
     )
+    return _hypotheses(_Greedy(*end), options)
+
+
+def _is_open(search: _Greedy) -> tf.Tensor:
+    """Sentences that have not ended, bool [B]."""
+    return tf.equal(search.lengths, 0)
+
+
+def _hypotheses(end: _Greedy, options: SearchOptions) -> Hypotheses:
     scores = end.log_probabilities / length_penalty(end.lengths, options.length_penalty)  # [B]
     scores += end.coverage_scores
     return Hypotheses(

@@ -9,6 +9,8 @@ import tensorflow as tf
 # tokens [B, K], state -> logits float32 [B, K, V], state. A state is any nested structure of
 # tensors that start with [B, K].
 NextWord = Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]]
+# Which R of B sentences are left, int32 [R] -> the step over these alone.
+NextWordOf = Callable[[tf.Tensor], NextWord]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,10 @@ class SearchLimits(NamedTuple):
         """Limits of hypotheses that begin with given words, int32 [B, P], whatever the most is."""
         lengths = tf.math.count_nonzero(prefix, 1, dtype=tf.int32)  # [B]
         return self._replace(max_words=tf.maximum(self.max_words, lengths), prefix=prefix)
+
+    def of(self, rows: tf.Tensor) -> "SearchLimits":
+        """Limits of some sentences, int32 [R]."""
+        return SearchLimits(*[None if part is None else tf.gather(part, rows) for part in self])
 
     @classmethod
     def from_source(cls, lengths: tf.Tensor, options: SearchOptions) -> "SearchLimits":

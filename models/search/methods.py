@@ -8,7 +8,13 @@ import tensorflow as tf
 from models.errors import UserError
 from models.search.beam import beam_search
 from models.search.greedy import greedy_search
-from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
+from models.search.hypotheses import (
+    Hypotheses,
+    NextWord,
+    NextWordOf,
+    SearchLimits,
+    SearchOptions,
+)
 from models.search.sampling import sampling_search
 
 SEARCHES: dict[str, Callable[..., Hypotheses]] = {
@@ -25,6 +31,7 @@ def search(
     options: SearchOptions,
     begin_id: int,
     end_id: int,
+    narrowed: NextWordOf | None = None,
 ) -> Hypotheses:
     """Run the search that `options.kind` names.
 
@@ -35,6 +42,8 @@ def search(
         options: Which search and how.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
+        narrowed: Gives the step over some of the sentences, so that those that have ended cost
+            no more; None has all of them stepped to the end, as sampling does anyway.
 
     Returns:
         The `options.nbest` best hypotheses of each sentence.
@@ -49,4 +58,5 @@ def search(
             f"export.nbest"
         )
     tf.debugging.assert_rank(limits.max_words, 1)
-    return SEARCHES[options.kind](next_word, state, limits, options, begin_id, end_id)
+    given = (next_word, state, limits, options, begin_id, end_id, narrowed)
+    return SEARCHES[options.kind](*given)

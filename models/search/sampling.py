@@ -9,6 +9,7 @@ from models.search.coverage import coverage_score
 from models.search.hypotheses import (
     Hypotheses,
     NextWord,
+    NextWordOf,
     SearchLimits,
     SearchOptions,
     length_penalty,
@@ -56,6 +57,7 @@ def sampling_search(
     options: SearchOptions,
     begin_id: int,
     end_id: int,
+    narrowed: NextWordOf | None = None,
 ) -> Hypotheses:
     """Draw words until the end mark; at the limit of words, take the end mark.
 
@@ -67,6 +69,7 @@ def sampling_search(
             score.
         begin_id: Word that starts a hypothesis.
         end_id: Word that ends one.
+        narrowed: Not used: all sentences are stepped to the end.
 
     Returns:
         One hypothesis a sentence. Its log probability is the model's own, whatever the

@@ -88,11 +88,32 @@ def log_probabilities_of(table, seed):
     return log_probabilities
 
 
-class ToySearch:
-    """One compiled search for any table, sentences and limits, and prefixes [B, P] if given."""
+def narrowed_to(next_word, seeds):
+    """Gives a step over some sentences, whose logits are wrong where they are asked of others."""
 
-    def __init__(self, prefix=None, **options):
+    def narrowed(rows):
+        memory = tf.gather(seeds, rows)[:, tf.newaxis]  # [R, 1]
+
+        def step(tokens, before):
+            state, sentence = before
+            logits, state = next_word(tokens, state)
+            same = tf.equal(sentence, memory)[:, :, tf.newaxis]
+            return tf.where(same, logits, -tf.square(logits)), (state, sentence)
+
+        return step
+
+    return narrowed
+
+
+class ToySearch:
+    """One compiled search for any table, sentences and limits, and prefixes [B, P] if given.
+
+    A search that narrows leaves out sentences that have ended.
+    """
+
+    def __init__(self, prefix=None, narrows=False, **options):
         self.prefix = prefix
+        self.narrows = narrows
         self.options = SearchOptions(**options)
         specs = [tf.TensorSpec([None, VOCABULARY]), *[tf.TensorSpec([None], tf.int32)] * 2]
         self._search = tf.function(self._run, input_signature=specs)
@@ -130,8 +151,12 @@ class ToySearch:
         bounds = SearchLimits(limits, shortest)
         if self.prefix is not None:
             bounds = bounds.with_prefix(tf.constant(self.prefix))
-        given = (state, bounds, self.options, BEGIN, END)
-        return search(next_word, *given)
+        if not self.narrows:
+            return search(next_word, state, bounds, self.options, BEGIN, END)
+        seeds = tf.convert_to_tensor(seeds)
+        narrowed = narrowed_to(next_word, seeds)
+        state = (state, seeds[:, tf.newaxis])
+        return search(next_word, state, bounds, self.options, BEGIN, END, narrowed)
 
 
 def _listed(ids, lengths, scores, log_probabilities):

@@ -1,0 +1,74 @@
+"""A loop over sentences that goes on with fewer of them as they end.
+
+A batch takes as many steps as its longest target, and a step costs what its rows cost. So the
+loop is left whenever half of the sentences that it began with have ended, and goes on with the
+others alone: the rows of all steps together are at most twice the words that are needed.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+State = TypeVar("State", bound=tuple)
+
+
+def narrowing_loop(
+    first: State,
+    step_of: Callable[[tf.Tensor], Callable[..., State]],
+    is_open: Callable[[State], tf.Tensor],
+    outcome_of: Callable[[State], Any],
+) -> Any:
+    """Step until all of B sentences have ended.
+
+    Args:
+        first: A named tuple whose fields are scalars or structures of [B, ...].
+        step_of: Gives the step, from fields to a state, of R of the sentences, int32 [R].
+        is_open: Bool [R], the sentences of a state that go on.
+        outcome_of: What is wanted of a state, a structure of [R, ...].
+
+    Returns:
+        The outcome of all sentences, [B, ...], each as it was when it ended.
+    """
+    of_fields = type(first)._make  # type: ignore[attr-defined]
+    rows = tf.range(tf.shape(is_open(first))[0])  # [R]
+
+    def phase(rows: tf.Tensor, outcomes: Any, *fields: Any) -> tuple:
+        step, half = step_of(rows), tf.size(rows) // 2
+        state = of_fields(
+            tf.while_loop(
+                lambda *fields: (
+                    tf.math.count_nonzero(is_open(of_fields(fields)), dtype=tf.int32) > half
+                ),
+                step,
+                list(fields),
+            )
+        )
+        # Of those that go on there is an outcome too, which a later phase replaces.
+        outcomes = tf.nest.map_structure(
+            lambda all_, some: tf.tensor_scatter_nd_update(all_, rows[:, tf.newaxis], some),
+            outcomes,
+            outcome_of(state),
+        )
+        left = tf.where(is_open(state))[:, 0]  # [R']
+        return tf.gather(rows, left), outcomes, *_gathered(state, left)
+
+    begun = (rows, outcome_of(first), *first)
+    _, outcomes, *_ = tf.while_loop(
+        lambda rows, *_: tf.size(rows) > 0,
+        phase,
+        begun,
+        shape_invariants=tf.nest.map_structure(_any_rows, begun),
+    )
+    return outcomes
+
+
+def _gathered(structure: Any, rows: tf.Tensor) -> Any:
+    """The rows of a structure of [R, ...] and scalars."""
+    return tf.nest.map_structure(
+        lambda part: part if part.shape.rank == 0 else tf.gather(part, rows), structure
+    )
+
+
+def _any_rows(tensor: tf.Tensor) -> tf.TensorShape:
+    return tensor.shape if tensor.shape.rank == 0 else tf.TensorShape([None, *tensor.shape[1:]])
