@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import json
+import math
 import os
 import pathlib
 import shlex
@@ -33,6 +34,7 @@ class Gang:
         variables = variables_of_workers(job, stage, _free_addresses(count) if count > 1 else ())
         self.processes: list[subprocess.Popen] = []
         self._grace = job.grace_seconds
+        self._deadline = math.inf
         try:
             for worker, own in enumerate(variables):
                 log = job.logs / f"{stage}-{worker}.log"
@@ -47,24 +49,27 @@ class Gang:
         As soon as one of them has not succeeded the others, which cannot go on without it, are
         given the grace period to end by themselves, and are killed then.
         """
-        deadline = float("inf")
-        while any(each.poll() is None for each in self.processes):
-            ended = [each.returncode for each in self.processes]
-            if deadline == float("inf") and any(ended):  # Neither running (None) nor done (0).
-                deadline = time.monotonic() + self._grace
-            if time.monotonic() >= deadline:
+        while None in (ended := [each.poll() for each in self.processes]):
+            if any(ended):  # Neither running (None) nor done (0).
+                self._give_grace()
+            if time.monotonic() >= self._deadline:
                 break
             time.sleep(_POLL_SECONDS)
         self.kill()
         return [each.wait() for each in self.processes]
 
     def terminate(self) -> None:
-        """Ask all of them to end."""
+        """Ask all of them to end; those that have not in the grace period are killed."""
         self._send(signal.SIGTERM)
+        self._give_grace()
 
     def kill(self) -> None:
         """End what is left of them, and what they have started."""
         self._send(signal.SIGKILL)
+
+    def _give_grace(self) -> None:
+        if self._deadline == math.inf:
+            self._deadline = time.monotonic() + self._grace
 
     def _send(self, number: signal.Signals) -> None:
         for each in self.processes:
