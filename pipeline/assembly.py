@@ -70,7 +70,7 @@ def search_options(experiment: Experiment, **changes: int | str) -> SearchOption
         experiment: The experiment.
         **changes: Fields of `SearchOptions` that differ.
     """
-    options = experiment.search.model_dump(exclude={"batch_size"})
+    options = experiment.search.model_dump(exclude={"batch_size", "ensemble"})
     return SearchOptions(**{**options, **changes})
 
 

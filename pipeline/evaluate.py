@@ -11,10 +11,10 @@ from models.sequence_model import LossSums, SequenceModel
 from pipeline.assembly import configure_tensorflow
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import read_pairs
+from pipeline.best_model import best_fingerprints, load_best
 from pipeline.experiment import Experiment
 from pipeline.prepare.manifest import load_manifest
 from pipeline.tasks.members import make_task
-from pipeline.train.checkpoints import best_fingerprint, restore_best
 from pipeline.train.replicas import Cluster, Replicas
 from pipeline.train.validation import Losses, measure_losses
 from pipeline.workspace import Workspace, fingerprint, make_folder, write_json, write_text
@@ -34,6 +34,8 @@ def evaluate(
     experiment: Experiment, workspace: Workspace, console: rich.console.Console
 ) -> dict[str, Any]:
     """Answer the test split and score the answers.
+
+    The answers are those of the best model, or of an ensemble where `search.ensemble` names one.
 
     Writes `scores/test.json`, and beside it what was asked, expected and answered, a record a
     line.
@@ -59,18 +61,18 @@ def evaluate(
             f"the experiment and run `seqloom prepare` again"
         )
     task = make_task(experiment, workspace)
-    model = task.build_model()
-    step = restore_best(workspace, model)
+    best = load_best(task, workspace)
     make_folder(workspace.scores)
     options = BatchOptions(experiment.train.batch_tokens, experiment.train.shuffle_pool)
     batches = task.validation_batches(shards, options)
     replicas = Replicas(tf.distribute.get_strategy(), Cluster())
-    losses = measure_losses(_validation_step(model), batches, replicas)
-    judge = task.judge(model)
+    losses = measure_losses(_validation_step(best.model), batches, replicas)
+    judge = task.judge(best.model)
     scored = judge.evaluate(pairs, console)
     report = {
         "fingerprint": evaluation_fingerprint(experiment, workspace),
-        "checkpoint_step": step,
+        "checkpoint_step": best.step,
+        **({"ensemble_steps": best.others} if best.others else {}),
         **_loss_report(losses),
         **scored.scores,
     }
@@ -89,7 +91,11 @@ def evaluation_fingerprint(experiment: Experiment, workspace: Workspace) -> str:
     """Of all that the scores depend on: data, weights and search."""
     manifest = load_manifest(workspace, experiment)
     return fingerprint(
-        [manifest["fingerprint"], best_fingerprint(workspace), experiment.search.model_dump()]
+        [
+            manifest["fingerprint"],
+            *best_fingerprints(experiment, workspace),
+            experiment.search.model_dump(),
+        ]
     )
 
 

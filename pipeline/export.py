@@ -7,11 +7,12 @@ import rich.console
 
 from pipeline.assembly import configure_tensorflow
 from pipeline.batches import read_pairs
+from pipeline.best_model import BestModel, best_fingerprints, load_best
 from pipeline.experiment import Experiment
 from pipeline.prepare.manifest import load_manifest
 from pipeline.tasks.contract import Task
 from pipeline.tasks.members import make_task
-from pipeline.train.checkpoints import best_fingerprint, latest_best, restore_best
+from pipeline.train.checkpoints import latest_best
 from pipeline.workspace import Workspace, fingerprint, published_folder, read_json, write_json
 from serving.export import export_service
 from serving.server.version_folders import versions_on_disk
@@ -22,7 +23,7 @@ _ORIGIN = pathlib.Path("assets.extra", "seqloom.json")
 def export(
     experiment: Experiment, workspace: Workspace, console: rich.console.Console
 ) -> pathlib.Path:
-    """Export the best model as a new version.
+    """Export the best model as a new version, or an ensemble where `search.ensemble` names one.
 
     The version folder appears whole, by a rename, because a server loads it as soon as its
     name is there.
@@ -36,7 +37,8 @@ def export(
         The version folder, `export/<model name>/<version>`.
 
     Raises:
-        UserError: If nothing was trained yet, or the linter refuses the model.
+        UserError: If nothing was trained yet, another run cannot take part, or the linter refuses
+            the model.
     """
     load_manifest(workspace, experiment)
     latest_best(workspace)
@@ -49,16 +51,17 @@ def _export(
 ) -> pathlib.Path:
     configure_tensorflow(experiment)
     task = make_task(experiment, workspace)
-    model = task.build_model()
-    step = restore_best(workspace, model)
-    service = task.service(model)
+    best = load_best(task, workspace)
+    service = task.service(best.model)
     base = workspace.export / experiment.export.model_name
     destination = base / str(max(versions(base), default=0) + 1)
     requests = service.warmup_requests(_warmup_texts(task, workspace))
     with published_folder(destination) as folder:
         export_service(service, folder, experiment.export.model_name, requests)
-        write_json(folder / _ORIGIN, _origin(experiment, workspace, step))
-    console.print(f"Exported step {step:,} to {destination}")
+        write_json(folder / _ORIGIN, _origin(experiment, workspace, best))
+    parts = [f"step {best.step:,}"]
+    parts += [f"step {step:,} of {place}" for place, step in best.others.items()]
+    console.print(f"Exported {' with '.join(parts)} to {destination}")
     return destination
 
 
@@ -83,17 +86,18 @@ def export_fingerprint(experiment: Experiment, workspace: Workspace) -> str:
     return fingerprint(
         [
             manifest["fingerprint"],
-            best_fingerprint(workspace),
+            *best_fingerprints(experiment, workspace),
             experiment.search.model_dump(),
             experiment.export.model_dump(),
         ]
     )
 
 
-def _origin(experiment: Experiment, workspace: Workspace, step: int) -> dict[str, Any]:
+def _origin(experiment: Experiment, workspace: Workspace, best: BestModel) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
-        "checkpoint_step": step,
+        "checkpoint_step": best.step,
+        **({"ensemble_steps": best.others} if best.others else {}),
         "fingerprint": export_fingerprint(experiment, workspace),
     }
 

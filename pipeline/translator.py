@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from models.encoder_decoder import EncoderDecoder
 from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary, ragged_ids, with_begin, with_end
-from models.translation import TranslationModel
 from pipeline.like_length import in_batches
 
 
@@ -23,7 +23,7 @@ class Translator:
 
     def __init__(
         self,
-        model: TranslationModel,
+        model: EncoderDecoder,
         target: TextVocabulary,
         options: SearchOptions,
         batch_size: int,
@@ -61,7 +61,7 @@ class Translator:
 
 
 def align(
-    model: TranslationModel,
+    model: EncoderDecoder,
     source_vocabulary: TextVocabulary,
     target_vocabulary: TextVocabulary,
     sources: Sequence[Sequence[int]],

@@ -48,6 +48,9 @@ class SearchSection(Section):
     )
     seed: NonNegativeInt = Field(1, description="Of the draws (sampling).")
     batch_size: PositiveInt = Field(32, description="Sentences a search.")
+    ensemble: list[str] = Field(
+        [], description="Workspaces of other runs, whose best models take part in each word."
+    )
 
 
 class ExportSection(Section):

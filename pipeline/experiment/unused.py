@@ -69,6 +69,7 @@ USES = (
     Use(
         (
             "search.coverage_penalty",
+            "search.ensemble",
             "search.max_length_factor",
             "export.nbest",
             "data.cleaning.max_length_ratio",

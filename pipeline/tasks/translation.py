@@ -5,6 +5,7 @@ import dataclasses
 import rich.console
 import tensorflow as tf
 
+from models.encoder_decoder import EncoderDecoder
 from models.sequence_model import SequenceModel
 from models.tokenizers import TextVocabulary, with_begin, with_end
 from models.translation import TranslationModel
@@ -54,12 +55,12 @@ class TranslationTask(Task):
 
     def judge(self, model: SequenceModel) -> "TranslationJudge":
         """By translating: greedily in training, with the experiment's search in evaluation."""
-        assert isinstance(model, TranslationModel)
+        assert isinstance(model, EncoderDecoder)
         return TranslationJudge(self, model)
 
     def service(self, model: SequenceModel) -> TranslationService:
         """The signatures of translation."""
-        assert isinstance(model, TranslationModel)
+        assert isinstance(model, EncoderDecoder)
         options = TranslationOptions(
             search=search_options(self.experiment),
             nbest=self.experiment.export.nbest,
@@ -72,7 +73,7 @@ class TranslationTask(Task):
 class TranslationJudge(Judge):
     """BLEU, chrF and TER against references."""
 
-    def __init__(self, task: TranslationTask, model: TranslationModel):
+    def __init__(self, task: TranslationTask, model: EncoderDecoder):
         self._model = model
         self._task = task
         self._tokenize = tokenizer_for(task.experiment.data.target_language)

@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from models.encoder_decoder import EncoderDecoder
 from models.search.hypotheses import Hypotheses, SearchOptions
 from models.search.sampling import Draws
 from models.separators import QUESTION, SENTENCE
 from models.tokenizers import TextVocabulary, after_begin, with_begin, with_end
-from models.translation import TranslationModel
 from serving import signatures
 from serving.services.contract import Service, Unattached, valid_text
 from serving.services.texts import with_sentences
@@ -47,7 +47,7 @@ class TranslationService(Service):
 
     def __init__(
         self,
-        model: TranslationModel,
+        model: EncoderDecoder,
         source: TextVocabulary,
         target: TextVocabulary,
         options: TranslationOptions,

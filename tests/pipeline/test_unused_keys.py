@@ -23,6 +23,7 @@ OF_OTHER_TASKS = [
     ("language_model", "model.decoder.bridge=copy", "'translation'"),
     ("language_model", "search.beam_size=2", "'translation'"),
     ("language_model", "search.min_length=2", "'translation'"),
+    ("language_model", "search.ensemble=[runs/other]", "'translation'"),
     ("language_model", "vocabulary.source_size=99", "not read"),
     ("classification", "model.decoder.units=8", "'translation' or 'language_model'"),
     ("classification", "model.attention.score=dot", "'translation' or 'answering'"),
