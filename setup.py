@@ -49,7 +49,7 @@ setuptools.setup(
     packages=setuptools.find_packages(
         include=["pipeline", "pipeline.*", "models", "models.*", "serving", "serving.*"]
     ),
-    package_data={"serving.ops": ["*.txt"]},
+    package_data={"serving.ops": ["*.txt"], "serving.playground": ["page/*"]},
     install_requires=REQUIREMENTS,
     extras_require={
         "gpu": ["tensorflow[and-cuda]==2.21.0"],

@@ -18,6 +18,7 @@ def serve_stage(
     workspace: Workspace,
     address_file: pathlib.Path | None,
     flags: dict[str, Value],
+    playground_port: int | None = None,
 ) -> int:
     """Serve an experiment's exports until told to stop.
 
@@ -26,6 +27,7 @@ def serve_stage(
         workspace: Its workspace.
         address_file: Written once both ports answer; None for none.
         flags: Fields of `ServerOptions` that stand above the experiment's.
+        playground_port: Port of a playground beside it; None for none.
 
     Returns:
         The server's exit status.
@@ -39,7 +41,7 @@ def serve_stage(
         raise UserError(f"{base}: no exported version yet; run `seqloom export` first")
     options = experiment.serving
     served: dict[str, Any] = {**flags}
-    return serve(
+    return _serve(
         dataclasses.replace(
             ServerOptions(
                 model_name=experiment.export.model_name,
@@ -56,15 +58,17 @@ def serve_stage(
             **served,
         ),
         options.engine,
+        playground_port,
     )
 
 
-def serve_flags(flags: dict[str, Value], engine: str) -> int:
+def serve_flags(flags: dict[str, Value], engine: str, playground_port: int | None = None) -> int:
     """Serve what the flags say, without an experiment, until told to stop.
 
     Args:
         flags: Fields of `ServerOptions`.
         engine: Name of the engine.
+        playground_port: Port of a playground beside it; None for none.
 
     Returns:
         The server's exit status.
@@ -73,7 +77,15 @@ def serve_flags(flags: dict[str, Value], engine: str) -> int:
         UserError: If the server cannot be started so.
     """
     given: dict[str, Any] = {**flags}
-    return serve(ServerOptions(**given), engine)
+    return _serve(ServerOptions(**given), engine, playground_port)
+
+
+def _serve(options: ServerOptions, engine: str, playground_port: int | None) -> int:
+    if playground_port is None:
+        return serve(options, engine)
+    from pipeline.playground import serve_with_playground
+
+    return serve_with_playground(options, engine, playground_port)
 
 
 def _refuse_models(flags: dict[str, Value]) -> None:

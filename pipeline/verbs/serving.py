@@ -19,6 +19,10 @@ from pipeline.verbs.options import (
 
 app = typer.Typer()
 
+PlaygroundPort = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port of the web page; 0 takes a free one.")
+]
+
 
 @app.command(
     epilog=example("seqloom serve configs/demo.yaml --port 8500 --rest-api-port 8501"),
@@ -46,8 +50,13 @@ def serve(
     address_file: Annotated[
         pathlib.Path | None, typer.Option(help="Written, as JSON, once both ports answer.")
     ] = None,
+    playground: Annotated[
+        bool, typer.Option("--playground", help="Serve a web page to try the model on, too.")
+    ] = False,
+    playground_port: PlaygroundPort = 8502,
 ) -> None:
     """Serve the newest exported version, and newer ones as they appear."""
+    page = playground_port if playground else None
     options = {"engine": engine, "host": host, "port": port, "rest_api_port": rest_api_port}
     given = [f"serving.{key}={value}" for key, value in options.items() if value is not None]
     from pipeline.serve import serve_flags, serve_stage
@@ -69,11 +78,11 @@ def serve(
             flags["address_file"] = address_file
         if not find_program(engine or "auto"):
             quiet_tensorflow()
-        sys.exit(serve_flags(flags, engine or "auto"))
+        sys.exit(serve_flags(flags, engine or "auto", page))
     loaded, workspace = load(pathlib.Path(files[0]), [*overrides, *given])
     if not find_program(loaded.serving.engine):
         quiet_tensorflow()
-    sys.exit(serve_stage(loaded, workspace, address_file, flags))
+    sys.exit(serve_stage(loaded, workspace, address_file, flags, page))
 
 
 @app.command(epilog=example("seqloom deploy configs/demo.yaml --target kubernetes"))
@@ -90,3 +99,18 @@ def deploy(
     from pipeline.deploy import deploy as stage
 
     stage(*load(experiment, overrides), target, out, console())
+
+
+@app.command(epilog=example("seqloom playground --server localhost:8501"))
+def playground(
+    server: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="REST port of the server to ask.")
+    ] = "127.0.0.1:8501",
+    model_name: Annotated[str, typer.Option(help="The model asked for first.")] = "translation",
+    host: Annotated[str, typer.Option(help="Address to bind to.")] = "127.0.0.1",
+    port: PlaygroundPort = 8502,
+) -> None:
+    """Open a web page to try a served model on, TensorFlow Serving's too."""
+    from pipeline.playground import run_playground
+
+    sys.exit(run_playground(server, model_name, host, port))
