@@ -15,6 +15,7 @@ from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import latest_best
 from pipeline.workspace import Workspace, fingerprint, published_folder, read_json, write_json
 from serving.export import export_service
+from serving.graph_batching import GraphBatching
 from serving.server.version_folders import versions_on_disk
 
 _ORIGIN = pathlib.Path("assets.extra", "seqloom.json")
@@ -56,8 +57,10 @@ def _export(
     base = workspace.export / experiment.export.model_name
     destination = base / str(max(versions(base), default=0) + 1)
     requests = service.warmup_requests(_warmup_texts(task, workspace))
+    section = experiment.export.batching
+    batching = GraphBatching(**section.model_dump()) if section else None
     with published_folder(destination) as folder:
-        export_service(service, folder, experiment.export.model_name, requests)
+        export_service(service, folder, experiment.export.model_name, requests, batching)
         write_json(folder / _ORIGIN, _origin(experiment, workspace, best))
     parts = [f"step {best.step:,}"]
     parts += [f"step {step:,} of {place}" for place, step in best.others.items()]

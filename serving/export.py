@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from serving import linter
+from serving.graph_batching import GraphBatching
 from serving.services.contract import Service
 from serving.warmup import Request, write_warmup
 
@@ -15,6 +16,7 @@ def export_service(
     folder: pathlib.Path,
     model_name: str,
     warmup_requests: Mapping[str, Sequence[Request]],
+    batching: GraphBatching | None = None,
 ) -> None:
     """Write a SavedModel, with its warm-up requests, and lint it.
 
@@ -24,11 +26,13 @@ def export_service(
         model_name: Name it will be served under.
         warmup_requests: For each signature the requests that a server replays while it loads
             the model.
+        batching: How requests of one signature are run together, inside the graph; None runs each
+            alone.
 
     Raises:
         UserError: If the linter finds what production would refuse.
     """
-    tf.saved_model.save(service, str(folder), signatures=service.signatures())
+    tf.saved_model.save(service, str(folder), signatures=service.signatures(batching))
     if any(warmup_requests.values()):
         write_warmup(folder, warmup_requests, model_name)
     linter.check(folder)

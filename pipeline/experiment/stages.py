@@ -53,6 +53,19 @@ class SearchSection(Section):
     )
 
 
+class GraphBatchingSection(Section):
+    """Requests of one signature that share a run, inside the exported graph."""
+
+    max_batch_size: PositiveInt = Field(32, description="Rows; a longer request runs in parts.")
+    batch_timeout_micros: NonNegativeInt = Field(
+        2000, description="A batch waits so long for more, and so does a lone caller."
+    )
+    num_batch_threads: PositiveInt = Field(2, description="Batches of a signature run at once.")
+    max_enqueued_batches: PositiveInt = Field(
+        100, description="Batches of a signature that wait; further requests are refused."
+    )
+
+
 class ExportSection(Section):
     """The SavedModel."""
 
@@ -64,6 +77,9 @@ class ExportSection(Section):
     )
     warmup_requests: NonNegativeInt = Field(
         8, le=250, description="Sentences a server replays through each signature while loading."
+    )
+    batching: GraphBatchingSection | None = Field(
+        None, description="Batches made inside the graph, by any server; null for none."
     )
 
 

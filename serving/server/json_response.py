@@ -51,7 +51,13 @@ def write_predict(outputs: Mapping[str, np.ndarray], layout: Layout) -> bytes:
 
 
 def write_classification(result: classification_pb2.ClassificationResult) -> bytes:
-    """Write a classify response: a list of pairs of label and score an example."""
+    """Write a classify response: a list of pairs of label and score an example.
+
+    Raises:
+        ServingError: If there is no example.
+    """
+    if not result.classifications:
+        raise invalid_argument("Cannot convert empty ClassificationResults to JSON")
     rows = []
     for one in result.classifications:
         scores = decimals(np.array([entry.score for entry in one.classes], dtype=np.float32))
@@ -64,7 +70,13 @@ def write_classification(result: classification_pb2.ClassificationResult) -> byt
 
 
 def write_regression(result: regression_pb2.RegressionResult) -> bytes:
-    """Write a regress response: a list with a number an example."""
+    """Write a regress response: a list with a number an example.
+
+    Raises:
+        ServingError: If there is no example.
+    """
+    if not result.regressions:
+        raise invalid_argument("Cannot convert empty RegressionResults to JSON")
     values = np.array([one.value for one in result.regressions], dtype=np.float32)
     return _document(b"results", b"[" + b", ".join(decimals(values)) + b"]")
 

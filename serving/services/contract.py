@@ -10,6 +10,7 @@ import tensorflow as tf
 from models.keras_recurrent import refuse_cudnn
 from models.sequence_model import SequenceModel
 from models.tokenizers import TextVocabulary
+from serving.graph_batching import GraphBatching, batched
 from serving.signatures import Signature
 from serving.warmup import Request
 
@@ -40,18 +41,28 @@ class Service(tf.Module, abc.ABC):
     def methods(self) -> Mapping[str, Callable[..., Outputs]]:
         """The function of each declared signature, by its name; arguments are its inputs."""
 
-    def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
-        """The functions, traced for any number of rows."""
+    def signatures(
+        self, batching: GraphBatching | None = None
+    ) -> dict[str, tf.types.experimental.ConcreteFunction]:
+        """The functions, traced for any number of rows.
+
+        Args:
+            batching: How requests of one signature are run together; None runs each alone.
+        """
         methods = self.methods()
-        return {
-            signature.name: tf.function(methods[signature.name]).get_concrete_function(
-                **{
-                    field.name: tf.TensorSpec([None] * field.rank, field.dtype, field.name)
-                    for field in signature.inputs
-                }
+        traced = {}
+        for signature in self.declared:
+            function = methods[signature.name]
+            specs = [
+                tf.TensorSpec([None] * field.rank, field.dtype, field.name)
+                for field in signature.inputs
+            ]
+            if batching:
+                function = batched(function, signature.name, specs, batching)
+            traced[signature.name] = tf.function(function).get_concrete_function(
+                **{spec.name: spec for spec in specs}
             )
-            for signature in self.declared
-        }
+        return traced
 
     def warmup_requests(self, texts: Sequence[str]) -> dict[str, list[Request]]:
         """Requests of one row each, of the shapes that real ones have.

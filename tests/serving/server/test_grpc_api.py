@@ -208,7 +208,7 @@ def test_a_deadline_stops_the_graph(prediction, tiny_server):
     model = versions._versions[3]
     # The request would hold the version for ten minutes if its run had not been stopped.
     with versions._changed:
-        assert versions._changed.wait_for(lambda: model.in_flight == 0, 30)
+        assert versions._changed.wait_for(lambda: model.in_flight == 0, 100)
 
 
 def test_a_quick_request_overtakes_a_slow_one(prediction):
