@@ -98,14 +98,20 @@ def _network(backbone: str, weights: str | None) -> _Network:
 
     network = make_backbone(backbone, weights)
     network.trainable = False
-    network.build((None, network.picture_size, network.picture_size, 3))
-    run = tf.function(network, reduce_retracing=True)
+
+    @functools.cache
+    def run() -> Callable[[tf.Tensor], tf.Tensor]:
+        # Not before it is asked for, since a network that is trained elsewhere only crops.
+        network.build((None, network.picture_size, network.picture_size, 3))
+        return tf.function(network, reduce_retracing=True)
 
     def crop(pictures: list[np.ndarray]) -> np.ndarray:
         squares = [crop_square(tf.constant(each), network.picture_size) for each in pictures]
         return tf.stack(squares).numpy()
 
     def compute(squares: np.ndarray) -> np.ndarray:
-        return run(tf.constant(squares)).numpy().astype(np.float32)
+        with _lock:
+            call = run()
+        return call(tf.constant(squares)).numpy().astype(np.float32)
 
     return _Network(crop, compute)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import rich.console
 from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from models.errors import UserError
 from models.vision.problems import BROKEN, EMPTY, TOO_LARGE, UNKNOWN_KIND
@@ -135,6 +136,14 @@ def test_scores_are_of_all_references(road):
     assert "CIDEr-D" in printed
 
 
+def test_tensorboard_shows_where_words_looked(road):
+    events = EventAccumulator(str(road[1].logs))
+    events.Reload()
+    tags = {tag for tag in events.Tags()["tensors"] if tag.startswith("attention/")}
+    assert tags == {"attention/1", "attention/2"}  # train.samples
+    assert [each.step for each in events.Tensors("attention/1")] == [1, 2]
+
+
 def test_a_broken_picture_fails_alone(road):
     model = LocalModel(road[2])
     jpeg = content_of("red", "JPEG")
@@ -227,9 +236,12 @@ def test_where_each_word_looked_is_saved_beside_the_caption(road, tmp_path, capf
 
 def test_a_server_answers_like_the_model(road):
     model = LocalModel(road[2])
-    files = [content_of("blue"), b"none", content_of("white", "JPEG")]
+    torn = content_of("red", "JPEG", (200, 100))[:400]
+    files = [content_of("blue"), b"none", b"", torn, bomb(), content_of("white", "JPEG")]
     inputs = {"image_bytes": files}
     wanted = model.predict(inputs, "serving_default")
+    codes = [row["error_code"] for row in wanted]
+    assert codes == [0, UNKNOWN_KIND, EMPTY, BROKEN, TOO_LARGE, 0]
     maps = model.predict(inputs, "align")
     with Server(ServerOptions("captioning", road[2], port=0, rest_api_port=0)) as server:
         with Client(server.addresses.grpc, model_name="captioning") as client:
