@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+import keras
 import rich.console
 import tensorflow as tf
 
@@ -21,6 +22,7 @@ from pipeline.prepare.plan import list_splits
 from pipeline.prepare.run import prepare
 from pipeline.train.replicas import Cluster
 from pipeline.train.trainer import Trainer, TrainingOutcome
+from pipeline.train.watchdog import Watchdog
 from pipeline.workspace import Workspace, read_json
 
 # What TensorFlow raises in a collective operation whose other side is gone.
@@ -62,13 +64,20 @@ def train_stage(
     load_manifest(workspace, experiment)  # Before a folder is made for a run that cannot be.
     cluster = Cluster.of_environment()
     console.quiet = console.quiet or not cluster.is_chief
-    with _asking_for_restart(cluster), _place_of(cluster, workspace) as scratch:
+    watchdog = Watchdog(experiment.cluster.hang_seconds, cluster.index)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_asking_for_restart(cluster))
+        scratch = stack.enter_context(_place_of(cluster, workspace))
+        if cluster.workers > 1:
+            stack.enter_context(watchdog.watching())
         trainer = Trainer(experiment, workspace, scratch)
-        callbacks = (
-            build_callbacks(workspace.logs, trainer.total_steps, trainer.step, console=console)
-            if cluster.is_chief
-            else ()
-        )
+        for unreadable in trainer.unreadable:
+            console.print(f"{unreadable}; going on from step {trainer.step:,}")
+        callbacks: list[keras.callbacks.Callback] = [watchdog]
+        if cluster.is_chief:
+            callbacks += build_callbacks(
+                workspace.logs, trainer.total_steps, trainer.step, console=console
+            )
         outcome = trainer.run(callbacks)
     best = (
         f"Best {experiment.best_metric} {outcome.best:.4g} at step {outcome.best_step:,}, in "

@@ -31,7 +31,7 @@ class Gang:
 
     def __init__(self, job: Job, stage: Stage):
         count = job.processes(stage)
-        variables = variables_of_workers(job, stage, _free_addresses(count) if count > 1 else ())
+        variables = variables_of_workers(job, stage, free_addresses(count) if count > 1 else ())
         self.processes: list[subprocess.Popen] = []
         self._grace = job.grace_seconds
         self._deadline = math.inf
@@ -141,7 +141,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _free_addresses(count: int) -> list[str]:
+def free_addresses(count: int) -> list[str]:
     """Addresses of this machine that nobody listens at."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

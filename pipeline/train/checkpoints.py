@@ -1,6 +1,9 @@
 """Checkpoints: all that a training run needs to go on as if it had never stopped."""
 
+import errno
+import os
 import pathlib
+import shutil
 
 import keras
 import tensorflow as tf
@@ -29,6 +32,9 @@ _FREE_SETTINGS = {
     "early_stopping",
     "gradient_flow",
 }
+
+# What a system says that takes no more of a file.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # What TensorFlow raises for a file that is torn or is of another model.
 _UNREADABLE = (tf.errors.OpError, AssertionError, ValueError, IndexError)
@@ -88,31 +94,60 @@ class Checkpoints:
         self._best = _best_manager(own, model)
         self._progress = progress
 
-    def restore(self) -> bool:
-        """Restore the last checkpoint; whether there was one.
+    def restore(self) -> list[str]:
+        """Restore the last checkpoint, if there is one.
 
         A checkpoint that cannot be read whole is left for the one before it.
+
+        Returns:
+            Those that were left, newest first, each with the reason.
+
+        Raises:
+            UserError: If none can be read.
         """
+        unreadable = []
         for path in reversed(self._last.checkpoints):
             try:
                 self._last.checkpoint.restore(path).assert_consumed()
-            except _UNREADABLE:
+            except _UNREADABLE as error:
+                unreadable.append(f"{path}: cannot be read ({_reason(error)})")
                 continue
-            return True
-        if self._last.checkpoints:
+            return unreadable
+        if unreadable:
+            listed = "\n".join(unreadable)
             raise UserError(
                 f"{self._last.directory}: none of its checkpoints can be read; restore the folder "
-                f"or delete it to start anew"
+                f"or delete it to start anew\n{listed}"
             )
-        return False
+        return []
 
     def save(self) -> pathlib.Path:
-        """Save the run."""
-        return pathlib.Path(self._saved.save(checkpoint_number=int(self._progress.step)))
+        """Save the run.
+
+        Raises:
+            UserError: If the disk is full.
+        """
+        return self._save(self._saved)
 
     def save_best(self) -> pathlib.Path:
-        """Save the model as the best one so far."""
-        return pathlib.Path(self._best.save(checkpoint_number=int(self._progress.step)))
+        """Save the model as the best one so far; else as `save`."""
+        return self._save(self._best)
+
+    def _save(self, manager: tf.train.CheckpointManager) -> pathlib.Path:
+        step = int(self._progress.step)
+        try:
+            return pathlib.Path(manager.save(checkpoint_number=step))
+        except tf.errors.OpError as error:
+            _clear(pathlib.Path(manager.directory), step)
+            if not _is_full(error):
+                raise
+            last = self._last.latest_checkpoint
+            kept = f"goes on from {last}" if last else "starts anew, since nothing was saved yet"
+            raise UserError(
+                f"{manager.directory}: step {step:,} cannot be saved, because the disk is full or "
+                f"a limit is reached ({_reason(error)}); make room, and run the same command "
+                f"again: the training {kept}"
+            ) from None
 
 
 def restore_best(workspace: Workspace, model: SequenceModel) -> int:
@@ -133,12 +168,9 @@ def restore_best(workspace: Workspace, model: SequenceModel) -> int:
     try:
         manager.checkpoint.restore(path).assert_consumed()
     except _UNREADABLE as error:
-        # TensorFlow lists variables' values where the checkpoint lacks or has others.
-        listed = isinstance(error, AssertionError)
-        reason = "it holds other variables" if listed else str(error).splitlines()[0]
         raise UserError(
-            f"{path}: does not fit the experiment's model ({reason}); use the experiment it was "
-            f"trained with, {workspace.experiment}"
+            f"{path}: does not fit the experiment's model ({_reason(error)}); use the experiment "
+            f"it was trained with, {workspace.experiment}"
         ) from None
     return int(path.rsplit("-", 1)[1])
 
@@ -197,6 +229,27 @@ def check_same_run(
 def _best_manager(workspace: Workspace, model: SequenceModel) -> tf.train.CheckpointManager:
     checkpoint = tf.train.Checkpoint(model=_by_path(model.weights))
     return tf.train.CheckpointManager(checkpoint, str(workspace.best), 1)
+
+
+def _reason(error: Exception) -> str:
+    # TensorFlow lists variables' values where the checkpoint lacks or has others.
+    if isinstance(error, AssertionError):
+        return "it holds other variables"
+    text = error.message if isinstance(error, tf.errors.OpError) else str(error)
+    return next(iter(text.splitlines()), type(error).__name__)
+
+
+def _is_full(error: tf.errors.OpError) -> bool:
+    return any(os.strerror(number) in str(error) for number in _FULL)
+
+
+def _clear(folder: pathlib.Path, step: int) -> None:
+    """Delete what a checkpoint that failed has left, which takes up the room of the next."""
+    for path in folder.glob(f"ckpt-{step}[._]*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _by_path(variables: list[keras.Variable]) -> dict[str, tf.Variable]:

@@ -11,11 +11,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from models.errors import UserError
 
 _WORKER_TYPES = ("chief", "worker")
+_SEED_STATE = "seed_generator_state"  # how Keras calls the state of a generator
+_SEEDS_APART = 1_000_003
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +148,31 @@ class Replicas:
             return tf.constant(values if is_first else [0.0] * len(values), dtype)
 
         return self.strategy.experimental_distribute_values_from_function(give)
+
+    def part_seeds(self, model: keras.Model) -> None:
+        """Let replicas draw each its own dropout masks.
+
+        Keras's generators are copied to all replicas in one state. A checkpoint keeps the first
+        replica's, which stays as it is, so this comes after each restore.
+
+        Args:
+            model: With the generators.
+        """
+        if self.count == 1:
+            return
+        states = [each.value for each in model.variables if each.path.endswith(_SEED_STATE)]
+
+        def shift() -> None:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            for state in states:  # int64 [2]: a seed, and how many were drawn from it
+                apart = tf.stack([tf.cast(replica, state.dtype) * _SEEDS_APART, 0])
+                state.assign_add(apart)
+
+        @tf.function
+        def part() -> None:
+            self.strategy.run(shift)
+
+        part()
 
     def _sum(self, value: float) -> float:
         """Sum over workers."""

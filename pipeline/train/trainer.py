@@ -100,8 +100,10 @@ class Trainer:
         self._judge = self._task.judge(self.model)
         self._stopping = Stopping(self._replicas)
         self._epoch_logs: dict[str, float] = {}
-        self._checkpoints.restore()
+        # Checkpoints that were left for the one before, each with the reason.
+        self.unreadable = self._checkpoints.restore()
         self._replicas.check_same_step(self.step, str(workspace.train))
+        self._replicas.part_seeds(self.model)
 
     @property
     def step(self) -> int:
