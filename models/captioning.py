@@ -6,23 +6,22 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from models.attention.contract import AttentionMemory
 from models.cells.states import SimpleState
-from models.decoders.contract import Decoded, DecoderState
+from models.decoders.contract import Decoded, DecoderState, DecoderStep
 from models.decoders.kinds import CAPTION_DECODERS
-from models.encoders import EncoderOutput, with_a_position
+from models.encoder_decoder import Begun, EncoderDecoder
+from models.encoders import EncoderOutput
 from models.errors import UserError
-from models.forced import ForcedOutput, score_targets
 from models.projection import VocabularyProjection
 from models.recurrent import FinalStates
-from models.search.hypotheses import Hypotheses, SearchLimits, SearchOptions
-from models.search.methods import search
-from models.sequence_model import Reading, SequenceModel
-from models.special_ids import BEGIN_ID, END_ID, NO_WORDS
+from models.search.hypotheses import SearchLimits, SearchOptions
+from models.sequence_model import Reading
 from models.vision.contract import Backbone
 
 
 @keras.saving.register_keras_serializable("seqloom")
-class CaptioningModel(SequenceModel):
+class CaptioningModel(EncoderDecoder):
     """Show, Attend and Tell (Xu et al. 2015), and decoders without attention beside it.
 
     The memory is the grid of a picture, its cells row after row; the decoder's first state is
@@ -31,7 +30,8 @@ class CaptioningModel(SequenceModel):
     Inputs are a dict: `features` float32 [B, R, C, F], and `target` int32 ids [B, T], each row
     starting with the begin mark, padded on the right. Labels [B, T] are the target one word
     ahead, ending in the end mark. A model with a backbone of its own, which is trained with it,
-    has `pixels` [B, S, S, 3] in 0..255 in the place of `features`.
+    has `pixels` [B, S, S, 3] in 0..255 in the place of `features`. A source, as `translate` and
+    `force` take it, is what `see` gives.
 
     Args:
         feature_size: Features F of a cell.
@@ -140,54 +140,32 @@ class CaptioningModel(SequenceModel):
         """Features [B, R, C, F] of pictures, which are given as it reads them."""
         return pictures if self.backbone is None else self.backbone(pictures, training=False)
 
-    def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        """Features [B, T, H] of known captions."""
-        return self._decode(inputs, training).features
+    def source_of(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Features of the pictures."""
+        return self.see(inputs[self.reads])
+
+    def begin(self, source: tf.Tensor, training: bool = False) -> Begun:
+        """Start from the mean of features, float32 [B, R, C, F]."""
+        encoded = self._encode(source)
+        memory, state = self.decoder.prepare(encoded)
+        return Begun(memory, state, encoded.mask, tf.zeros(tf.shape(source)[:1], tf.int32))
+
+    def step(self, tokens: tf.Tensor, memory: AttentionMemory, state: DecoderState) -> DecoderStep:
+        """One of the decoder's."""
+        return self.decoder.step(tokens, memory, state)
+
+    def decode(self, target: tf.Tensor, begun: Begun, training: bool = False) -> Decoded:
+        """All of the decoder's."""
+        return self.decoder.read(target, begun.memory, begun.state, training=training)
+
+    def limits(self, begun: Begun, options: SearchOptions) -> SearchLimits:
+        """A picture has no words that its caption could be measured by."""
+        return SearchLimits.without_source(tf.shape(begun.mask)[0], options)
 
     def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
         """`features`, and what the attention adds to the loss."""
         decoded = self._decode(inputs, training)
         return Reading(decoded.features, functools.partial(self._extra_loss, decoded))
-
-    def force(self, features: tf.Tensor, target: tf.Tensor, labels: tf.Tensor) -> ForcedOutput:
-        """Score given captions.
-
-        Args:
-            features: Float32 [B, R, C, F].
-            target: Int32 [B, T], begin mark first.
-            labels: Int32 [B, T], end mark last.
-
-        Returns:
-            Log probabilities [B, T], and the attention [B, T, R * C].
-        """
-        target, labels = with_a_position(target), with_a_position(labels)  # [B, T]
-        decoded = self._decode_features(features, target, training=False)
-        return score_targets(decoded, labels, self.projection)
-
-    def caption(self, features: tf.Tensor, options: SearchOptions) -> Hypotheses:
-        """Find captions.
-
-        Args:
-            features: Float32 [B, R, C, F].
-            options: Method, beam, limits and number of captions. A picture has no words, so
-                `max_length_extra` alone says how many its caption may have.
-
-        Returns:
-            The best `options.nbest` captions of each picture, best first.
-
-        Raises:
-            UserError: If that is more than the search keeps.
-        """
-        memory, state = self.decoder.prepare(self._encode(features))
-
-        def step(tokens: tf.Tensor, before: DecoderState) -> tuple[tf.Tensor, DecoderState]:
-            outcome = self.decoder.step(tokens, memory, before)
-            return self.projection(outcome.features, excluded=NO_WORDS), outcome.state  # [B, K, V]
-
-        longest = tf.fill([tf.shape(features)[0]], options.max_length_extra)  # [B]
-        shortest = tf.fill([tf.shape(features)[0]], options.min_length)  # [B]
-        limits = SearchLimits(longest, shortest)
-        return search(step, state, limits, options, BEGIN_ID, END_ID)
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal model."""
@@ -202,14 +180,6 @@ class CaptioningModel(SequenceModel):
         mask = tf.fill(tf.shape(memory)[:2], True)  # [B, R * C]
         mean = SimpleState(tf.reduce_mean(memory, 1))  # [B, F]
         return EncoderOutput(memory, mask, FinalStates((mean,), None))
-
-    def _decode(self, inputs: dict[str, tf.Tensor], training: bool) -> Decoded:
-        features = self.see(inputs[self.reads])
-        return self._decode_features(features, inputs["target"], training)
-
-    def _decode_features(self, features: tf.Tensor, target: tf.Tensor, training: bool) -> Decoded:
-        memory, state = self.decoder.prepare(self._encode(features))
-        return self.decoder.read(target, memory, state, training=training)
 
     def _extra_loss(self, decoded: Decoded, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
         extra = self.decoder.extra_loss(decoded.draw, losses, real)

@@ -58,6 +58,10 @@ class EncoderDecoder(SequenceModel):
     def decode(self, target: tf.Tensor, begun: Begun, training: bool = False) -> Decoded:
         """All steps of known targets, int32 [B, T], begin mark first."""
 
+    def limits(self, begun: Begun, options: SearchOptions) -> SearchLimits:
+        """How long targets may be: by their sources, unless a member's have no words."""
+        return SearchLimits.from_source(begun.lengths, options)
+
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         """Features [B, T, H] of known targets."""
         return self._decode(inputs, training).features
@@ -133,7 +137,7 @@ class EncoderDecoder(SequenceModel):
 
     def _start(self, begun: Begun, options: SearchOptions) -> tuple[Any | Covered, SearchLimits]:
         """What a search starts from: the first state, and the limits."""
-        limits = SearchLimits.from_source(begun.lengths, options)
+        limits = self.limits(begun, options)
         covers = options.coverage_penalty
         return uncovered(begun.state, begun.mask) if covers else begun.state, limits
 

@@ -10,6 +10,7 @@ from models.attention.contract import Draw
 from models.decoders.contract import Decoded, DecoderStep
 from models.encoder_decoder import Begun, EncoderDecoder
 from models.projection import VocabularyProjection
+from models.search.hypotheses import SearchLimits, SearchOptions
 
 
 class EnsembleModel(EncoderDecoder):
@@ -42,6 +43,10 @@ class EnsembleModel(EncoderDecoder):
         begun = [each.begin(source, training) for each in self.members]
         memory, state, masks, lengths = zip(*begun, strict=True)
         return Begun(memory, state, masks[0], lengths[0])
+
+    def limits(self, begun: Begun, options: SearchOptions) -> SearchLimits:
+        """Those of any member."""
+        return self.members[0].limits(begun, options)
 
     def step(self, tokens: tf.Tensor, memory: Any, state: Any) -> DecoderStep:
         """A step of each member."""

@@ -5,7 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.encoders import EncoderOutput, with_a_position
+from models.encoder_decoder import Begun
+from models.encoders import with_a_position
+from models.search.hypotheses import SearchLimits, SearchOptions
 from models.seen_questions import SeenQuestionEncoder, without_weights
 from models.special_ids import PAD_ID
 from models.tokenizers import after_begin
@@ -36,9 +38,9 @@ class VisualGenerationModel(TranslationModel):
         """The question and the picture."""
         return {name: each for name, each in inputs.items() if name != "target"}
 
-    def source_lengths(self, encoded: EncoderOutput) -> tf.Tensor:
-        """0 [B]: an answer is not the longer for more cells, and is limited by itself alone."""
-        return tf.zeros(tf.shape(encoded.mask)[:1], tf.int32)
+    def limits(self, begun: Begun, options: SearchOptions) -> SearchLimits:
+        """An answer is not the longer for more cells or words of a question."""
+        return SearchLimits.without_source(tf.shape(begun.mask)[0], options)
 
     def look(self, inputs: dict[str, tf.Tensor], answers: tf.Tensor) -> tf.Tensor:
         """Where the words of answers look; the rest of their attention is on the question.

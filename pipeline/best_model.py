@@ -46,7 +46,8 @@ def load_best(task: Task, workspace: Workspace) -> BestModel:
     """
     model = task.build_model()
     step = restore_best(workspace, model)
-    members, others = [model], {}
+    members = [model]
+    others: dict[str, int] = {}
     for other in other_runs(task.experiment, workspace):
         experiment = _experiment_of(other)
         _check_task(experiment, task.experiment, other)

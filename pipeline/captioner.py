@@ -83,7 +83,7 @@ class Captioner:
         return in_batches(pictures, [0] * len(pictures), self._batch_size, batch, advance)
 
     def _search(self, pictures: tf.Tensor) -> tf.Tensor:
-        hypotheses = self._model.caption(self._model.see(pictures), self._options)
+        hypotheses = self._model.translate(self._model.see(pictures), self._options)
         return self._captions.decode(hypotheses.ids[:, 0, :])  # [B]
 
 

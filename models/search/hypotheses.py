@@ -78,6 +78,15 @@ class SearchLimits(NamedTuple):
         factor = tf.cast(tf.cast(lengths, tf.float32) * options.max_length_factor, tf.int32)
         words = factor + options.max_length_extra  # [B]
         most = tf.where(lengths > 0, words, tf.zeros_like(words))  # [B]
+        return cls._of_most(most, options)
+
+    @classmethod
+    def without_source(cls, rows: tf.Tensor, options: SearchOptions) -> "SearchLimits":
+        """Limits of B rows, int32 [], whose sources have no words: `max_length_extra` alone."""
+        return cls._of_most(tf.fill([rows], options.max_length_extra), options)
+
+    @classmethod
+    def _of_most(cls, most: tf.Tensor, options: SearchOptions) -> "SearchLimits":
         if not options.min_length:
             return cls(most)
         return cls(most, tf.fill(tf.shape(most), options.min_length))

@@ -108,7 +108,7 @@ class CaptioningService(Service):
         backbone = self._backbone()
         decoded = decode_pictures(files, backbone.picture_size, self._options.max_pixels)
         features = backbone(decoded.pixels)  # [N, R, C, F]
-        found = self._model().caption(features, self._options.search)
+        found = self._model().translate(features, self._options.search)
         rows = decoded.rows[:, tf.newaxis]  # [N, 1]
         ids, scores = found.ids[:, 0, :], found.scores[:, 0]
         return _Captioned(rows, features, ids, scores, decoded.problems)

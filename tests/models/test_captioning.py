@@ -109,12 +109,12 @@ def test_the_regulariser_counts_real_words_alone():
 def test_a_search_finds_what_forcing_scores(kind, attention):
     model = make(kind, attention={"score": "additive", "units": None, "kind": attention})
     options = SearchOptions("greedy", length_penalty=0.0, max_length_extra=5)
-    found = model.caption(grid(), options)
+    found = model.translate(grid(), options)
     ids = found.ids[:, 0]
     assert tf.reduce_all(tf.reduce_any(ids == END_ID, 1))
     forced = model.force(grid(), shifted(ids), ids)
     close(tf.reduce_sum(forced.log_probabilities, 1), found.log_probabilities[:, 0], 1e-4)
-    beam = model.caption(grid(), SearchOptions("beam", 1, 0.0, max_length_extra=5))
+    beam = model.translate(grid(), SearchOptions("beam", 1, 0.0, max_length_extra=5))
     close(beam.ids, found.ids)
 
 
@@ -145,7 +145,7 @@ def test_two_pictures_learn_two_captions(kind, attention):
 
     for _ in range(150):
         step()
-    found = model.caption(inputs["features"], SearchOptions("beam", 3, max_length_extra=6))
+    found = model.translate(inputs["features"], SearchOptions("beam", 3, max_length_extra=6))
     np.testing.assert_array_equal(found.ids[:, 0, :4], labels)
 
 
