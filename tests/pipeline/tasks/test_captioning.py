@@ -316,5 +316,5 @@ def test_the_network_learns_too_by_one_line(tmp_path):
     )
     blue = np.zeros([1, 64, 64, 3], np.uint8)
     blue[..., 2] = 255
-    alone = model.caption(model.see(blue), search_options(experiment))
+    alone = model.translate(model.see(blue), search_options(experiment))
     assert float(alone.scores[0, 0]) == pytest.approx(found["score"], abs=1e-4)
