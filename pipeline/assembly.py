@@ -1,7 +1,5 @@
 """From an experiment and its prepared data to the objects that work on them."""
 
-import pathlib
-
 import numpy as np
 import tensorflow as tf
 
@@ -10,6 +8,7 @@ from models.losses import SAMPLED_LOSSES, FullSoftmax, VocabularyLoss
 from models.projection import VocabularyProjection
 from models.search.hypotheses import SearchOptions
 from pipeline.experiment import Experiment
+from pipeline.places import Place
 from pipeline.prepare.sides import sides_of
 from pipeline.workspace import Workspace
 
@@ -83,7 +82,7 @@ def configure_tensorflow(experiment: Experiment) -> None:
         pass  # TensorFlow has started already and keeps the threads it has.
 
 
-def _read_counts(path: pathlib.Path, vocabulary_size: int) -> np.ndarray:
+def _read_counts(path: Place, vocabulary_size: int) -> np.ndarray:
     """Unigram counts, int64 [V], by id."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")

@@ -4,7 +4,6 @@ The order of the batches of an epoch is a pure function of the seed and the epoc
 training run that is resumed asks for the same epoch and skips what it has seen.
 """
 
-import pathlib
 import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import tensorflow as tf
 
 from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.picture_rows import PictureRows
+from pipeline.places import NO_PICTURES, Place, no_url
 from pipeline.prepare.picture_files import Kind, StoredPicture
 from pipeline.prepare.records import (
     PICTURE,
@@ -24,6 +24,7 @@ from pipeline.prepare.records import (
     TARGET_TEXT,
     feature_description,
 )
+from pipeline.record_files import record_files
 
 _PARSED_AT_ONCE = 4096
 _AHEAD = 8
@@ -59,7 +60,7 @@ class Pairs(NamedTuple):
 
 
 def training_batches(
-    shards: Sequence[pathlib.Path],
+    shards: Sequence[Place],
     options: BatchOptions,
     mark: Mark,
     seed: int,
@@ -85,7 +86,7 @@ def training_batches(
     Returns:
         A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
     """
-    paths = [str(path) for path in shards]
+    paths = record_files(shards)
     random.Random(f"{seed} {epoch}").shuffle(paths)
     pools = _pools(paths, options.shuffle_pool, _asked(texts, pictures))
     rows = _rows(shards, pictures)
@@ -98,7 +99,7 @@ def training_batches(
 
 
 def validation_batches(
-    shards: Sequence[pathlib.Path],
+    shards: Sequence[Place],
     options: BatchOptions,
     mark: Mark,
     texts: bool = False,
@@ -107,27 +108,27 @@ def validation_batches(
 ) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
     asked = _asked(texts, pictures)
-    pools = _pools([str(path) for path in shards], options.shuffle_pool, asked)
+    pools = _pools(record_files(shards), options.shuffle_pool, asked)
     rows = _rows(shards, pictures)
     return _ahead(pools.flat_map(lambda pool: _cut(pool, options, mark, rows, together, None)))
 
 
-def count_batches(shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
+def count_batches(shards: Sequence[Place], options: BatchOptions) -> int:
     """Batches of an epoch; epochs differ by a few, since their pools differ."""
-    pools = _pools([str(path) for path in shards], options.shuffle_pool)
+    pools = _pools(record_files(shards), options.shuffle_pool)
     return sum(len(plan_batches(_lengths(pool).numpy(), options, None)[1]) for pool in pools)
 
 
-def length_range(shards: Sequence[pathlib.Path]) -> tuple[int, int]:
+def length_range(shards: Sequence[Place]) -> tuple[int, int]:
     """Least and greatest length of a pair's longer side, with its mark; 0 without pairs."""
-    pools = _pools([str(path) for path in shards], _PARSED_AT_ONCE)
+    pools = _pools(record_files(shards), _PARSED_AT_ONCE)
     longer = [_lengths(pool).numpy().max(1) for pool in pools]  # [P] each
     if not longer:
         return 0, 0
     return int(min(each.min() for each in longer)), int(max(each.max() for each in longer))
 
 
-def read_pairs(shards: Sequence[pathlib.Path], limit: int | None = None) -> Pairs:
+def read_pairs(shards: Sequence[Place], limit: int | None = None) -> Pairs:
     """The pairs of a split.
 
     Args:
@@ -137,7 +138,7 @@ def read_pairs(shards: Sequence[pathlib.Path], limit: int | None = None) -> Pair
     pairs = Pairs([], [], [], [], [])
     if not shards:
         return pairs
-    records = _records([str(path) for path in shards])
+    records = _records(record_files(shards))
     records = records.take(-1 if limit is None else limit).batch(_PARSED_AT_ONCE)
     spec = _spec(SOURCE, TARGET, SOURCE_TEXT, TARGET_TEXT, PICTURE, PICTURE_SHARD)
     for batch in records.map(lambda records: tf.io.parse_example(records, spec)):
@@ -146,7 +147,7 @@ def read_pairs(shards: Sequence[pathlib.Path], limit: int | None = None) -> Pair
         pairs.sources.extend(text.decode() for text in batch[SOURCE_TEXT].numpy())
         pairs.targets.extend(text.decode() for text in batch[TARGET_TEXT].numpy())
         pairs.pictures.extend(
-            StoredPicture(shards[0].parent, shard.decode(), int(row))
+            StoredPicture(no_url(shards[0].parent, NO_PICTURES), shard.decode(), int(row))
             for shard, row in zip(batch[PICTURE_SHARD].numpy(), batch[PICTURE].numpy(), strict=True)
             if row >= 0
         )
@@ -169,9 +170,11 @@ def _asked(texts: bool, pictures: Kind | None) -> tuple[str, ...]:
     return (SOURCE_TEXT,) * texts + (PICTURE_SHARD, PICTURE) * (pictures is not None)
 
 
-def _rows(shards: Sequence[pathlib.Path], pictures: Kind | None) -> PictureRows | None:
+def _rows(shards: Sequence[Place], pictures: Kind | None) -> PictureRows | None:
     """Where pictures come from, if they are asked for."""
-    return PictureRows(shards[0].parent, pictures) if pictures and shards else None
+    if not pictures or not shards:
+        return None
+    return PictureRows(no_url(shards[0].parent, NO_PICTURES), pictures)
 
 
 def _spec(*names: str) -> dict:

@@ -100,7 +100,8 @@ def dump_experiment(experiment: Experiment) -> str:
 
 def workspace_of(experiment: Experiment) -> Workspace:
     """The workspace of an experiment: its `workspace` key, or `runs/<name>`."""
-    return Workspace(pathlib.Path(experiment.workspace or f"runs/{experiment.name}"))
+    root = pathlib.Path(experiment.workspace or f"runs/{experiment.name}")
+    return Workspace(root, experiment.data.folder)
 
 
 def record_experiment(experiment: Experiment, workspace: Workspace) -> None:

@@ -9,7 +9,6 @@ The ids of a whole split are held in memory, four bytes each.
 """
 
 import dataclasses
-import pathlib
 import random
 from collections.abc import Sequence
 
@@ -18,8 +17,10 @@ import tensorflow as tf
 
 from models.language_model import CONTINUES, TARGET
 from models.special_ids import END_ID, PAD_ID
+from pipeline.places import Place
 from pipeline.prepare.records import TARGET as TARGET_IDS
 from pipeline.prepare.records import feature_description
+from pipeline.record_files import record_files
 
 _PARSED_AT_ONCE = 4096
 _AHEAD = 8
@@ -109,9 +110,9 @@ def draw_restarts(share: float, cut: StreamCut, words: int, seed: int, epoch: in
     return generator.random([cut.segments(words), cut.rows]) < share
 
 
-def read_stream(shards: Sequence[pathlib.Path]) -> np.ndarray:
+def read_stream(shards: Sequence[Place]) -> np.ndarray:
     """The stream of record files, one file after another, int32 [N]."""
-    paths = [str(path) for path in shards]
+    paths = record_files(shards)
     if not paths:
         return np.zeros([0], np.int32)
     compression = "GZIP" if paths[0].endswith(".gz") else ""
@@ -124,7 +125,7 @@ def read_stream(shards: Sequence[pathlib.Path]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros([0], np.int32)
 
 
-def in_order_of(epoch: int, seed: int, shards: Sequence[pathlib.Path]) -> list[pathlib.Path]:
+def in_order_of(epoch: int, seed: int, shards: Sequence[Place]) -> list[Place]:
     """Shards in an order that seed and epoch decide; lines keep theirs within a shard."""
     shuffled = list(shards)
     random.Random(f"{seed} {epoch}").shuffle(shuffled)

@@ -1,11 +1,11 @@
 """The vocabularies of a run, as they work in graphs."""
 
-import pathlib
 from typing import NamedTuple
 
 from models.errors import UserError
 from models.tokenizers import VOCABULARIES, TextVocabulary
 from pipeline.experiment import Experiment
+from pipeline.places import Place
 from pipeline.prepare.sides import sides_of
 from pipeline.workspace import Workspace
 
@@ -33,7 +33,7 @@ def load_vocabularies(experiment: Experiment, workspace: Workspace) -> Vocabular
     return Vocabularies(of_side.get("source"), of_side["target"])
 
 
-def _bytes(path: pathlib.Path) -> bytes:
+def _bytes(path: Place) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:

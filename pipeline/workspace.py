@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from models.errors import UserError
+from pipeline.places import Place, UrlPath, place
 
 SPLITS = ("train", "valid", "test")
 
@@ -26,9 +27,11 @@ class Workspace:
 
     Attributes:
         root: The run's folder. It need not exist yet.
+        data_folder: Path or URL of `data`, if it does not lie in the run's folder.
     """
 
     root: pathlib.Path
+    data_folder: str | None = None
 
     @property
     def experiment(self) -> pathlib.Path:
@@ -36,12 +39,12 @@ class Workspace:
         return self.root / "experiment.yaml"
 
     @property
-    def data(self) -> pathlib.Path:
+    def data(self) -> Place:
         """Records, vocabularies and the manifest: what `prepare` publishes."""
-        return self.root / "data"
+        return self.root / "data" if self.data_folder is None else place(self.data_folder)
 
     @property
-    def manifest(self) -> pathlib.Path:
+    def manifest(self) -> Place:
         """Counts, drops, sizes and fingerprints of the prepared data."""
         return self.data / "manifest.json"
 
@@ -96,7 +99,7 @@ class Workspace:
         finally:
             os.close(claim)
 
-    def shard(self, split: str, index: int, count: int, compression: str = "none") -> pathlib.Path:
+    def shard(self, split: str, index: int, count: int, compression: str = "none") -> Place:
         """Path of one record file.
 
         Args:
@@ -108,19 +111,19 @@ class Workspace:
         suffix = ".gz" if compression == "gzip" else ""
         return self.data / f"{split}-{index:05d}-of-{count:05d}.tfrecord{suffix}"
 
-    def shards(self, split: str) -> list[pathlib.Path]:
+    def shards(self, split: str) -> list[Place]:
         """The record files of a split, in order; empty when there are none."""
-        return sorted(
+        return sorted(  # type: ignore[type-var]
             path
             for path in self.data.glob(f"{split}-*-of-*.tfrecord*")
             if path.suffix in (".tfrecord", ".gz")
         )
 
-    def vocabulary(self, side: str) -> pathlib.Path:
+    def vocabulary(self, side: str) -> Place:
         """Path of the SentencePiece model of a side (`source`, `target` or `shared`)."""
         return self.data / vocabulary_file(side)
 
-    def counts(self, side: str) -> pathlib.Path:
+    def counts(self, side: str) -> Place:
         """Path of the unigram counts of a side: one line an id, `piece TAB count`."""
         return self.data / f"{side}.counts.tsv"
 
@@ -163,22 +166,25 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def file_fingerprint(path: str | os.PathLike) -> str:
-    """Hash of a file's bytes."""
+def file_fingerprint(path: str | os.PathLike | UrlPath) -> str:
+    """Hash of the bytes of a file, which may lie at a URL."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with place(str(path)).open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()[:16]
 
 
-def write_text(path: str | os.PathLike, text: str) -> None:
+def write_text(path: str | os.PathLike | UrlPath, text: str) -> None:
     """Write a UTF-8 file whole; its line ends are those of the text."""
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_bytes(path: str | os.PathLike, content: bytes) -> None:
+def write_bytes(path: str | os.PathLike | UrlPath, content: bytes) -> None:
     """Write a file whole: beside its place first, then renamed into it."""
+    if isinstance(path, UrlPath):
+        path.write_bytes(content)
+        return
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -192,12 +198,12 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
         beside.unlink(missing_ok=True)
 
 
-def write_json(path: str | os.PathLike, value: Any) -> None:
+def write_json(path: str | os.PathLike | UrlPath, value: Any) -> None:
     """Write a JSON file whole, indented, with the keys in the order given."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path: str | os.PathLike, remedy: str) -> dict[str, Any]:
+def read_json(path: str | os.PathLike | UrlPath, remedy: str) -> dict[str, Any]:
     """Read a JSON object from a file that an earlier stage wrote.
 
     Args:
@@ -208,8 +214,7 @@ def read_json(path: str | os.PathLike, remedy: str) -> dict[str, Any]:
         UserError: If the file is missing, unreadable or no JSON object.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+        value = json.loads(place(str(path)).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file. {remedy}") from None
     except OSError as error:
@@ -221,19 +226,52 @@ def read_json(path: str | os.PathLike, remedy: str) -> dict[str, Any]:
     return value
 
 
-@contextlib.contextmanager
-def published_folder(destination: pathlib.Path) -> Iterator[pathlib.Path]:
+def remove_folder(folder: Place) -> None:
+    """Delete a folder with all in it; nothing if there is none."""
+    if isinstance(folder, UrlPath):
+        folder.remove_all()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def published_folder(destination: Place, last: str = "") -> contextlib.AbstractContextManager[Any]:
     """Give a folder to write in that becomes `destination` only if the block succeeds.
+
+    Args:
+        destination: The folder to publish, which may be at a URL.
+        last: Name of the file without which the folder counts for nothing. Folders at URLs
+            cannot be renamed: this file goes before all others and comes after them.
+
+    Returns:
+        A context that gives an empty folder on the same file system.
+    """
+    if isinstance(destination, UrlPath):
+        return _published_url(destination, last)
+    return _published_path(destination)
+
+
+@contextlib.contextmanager
+def _published_url(destination: UrlPath, last: str) -> Iterator[UrlPath]:
+    beside = destination.with_name(f".{destination.name}.partial")
+    beside.remove_all()
+    try:
+        yield beside
+        names = sorted((path.name for path in beside.iterdir()), key=lambda name: name == last)
+        (destination / last).unlink(missing_ok=True)
+        destination.remove_all()
+        for name in names:
+            (beside / name).replace(destination / name)
+    finally:
+        beside.remove_all()
+
+
+@contextlib.contextmanager
+def _published_path(destination: pathlib.Path) -> Iterator[pathlib.Path]:
+    """As `published_folder`, by renaming.
 
     The block writes in a hidden folder beside `destination`. If it ends normally that
     folder takes the place of `destination`, whatever stood there; if it raises, or the
     process is killed, `destination` is untouched and a later call clears what was left.
-
-    Args:
-        destination: The folder to publish.
-
-    Yields:
-        An empty folder on the same file system.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     beside = destination.parent / f".{destination.name}.partial"

@@ -157,6 +157,9 @@ class DataSection(Section):
     )
     cleaning: Cleaning = Cleaning()
     pictures: PictureOptions = PictureOptions()
+    folder: str | None = Field(
+        None, description="Path or URL of what prepare writes; in the workspace if null."
+    )
     shards: ShardCount = Field(8, description="Record files of the training split.")
     evaluation_shards: ShardCount = Field(1, description="Record files of valid and of test.")
     compression: Literal["none", "gzip"] = Field("none", description="Of the record files.")

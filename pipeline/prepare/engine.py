@@ -24,6 +24,8 @@ def _import_quietly():
 
 beam = _import_quietly()
 
+from apache_beam.io.filesystem import BeamIOError  # noqa: E402
+from apache_beam.io.filesystems import FileSystems  # noqa: E402
 from apache_beam.metrics.metric import MetricsFilter  # noqa: E402
 from apache_beam.options.pipeline_options import (  # noqa: E402
     FlinkRunnerOptions,
@@ -47,8 +49,10 @@ from apache_beam.transforms.environments import (  # noqa: E402
 )
 
 __all__ = [
+    "BeamIOError",
     "EmbeddedPythonGrpcEnvironment",
     "Environment",
+    "FileSystems",
     "FlinkRunnerOptions",
     "FnApiRunner",
     "GoogleCloudOptions",

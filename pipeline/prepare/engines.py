@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+from models.errors import UserError
 from pipeline.experiment import Experiment
+from pipeline.places import is_url
 from pipeline.prepare.array import ArrayRun
 from pipeline.prepare.job import Job
 from pipeline.prepare.pipeline import build
+from pipeline.prepare.readers import make_reader
 from pipeline.prepare.reading import Block
 from pipeline.prepare.runner import PipelineRun
 from pipeline.prepare.slurm_array import SlurmArray
@@ -24,5 +27,21 @@ def make_engine(experiment: Experiment, job: Job) -> Engine:
     cluster = experiment.cluster
     if cluster.runner == "slurm":
         return ArrayRun(cluster, SlurmArray(experiment.submit.slurm)).run
+    if cluster.runner == "dataflow":
+        _check_urls(job)
     run = PipelineRun(cluster, job.logs)
     return lambda job, blocks, poll: run.run(lambda pipeline: build(pipeline, job, blocks), poll)
+
+
+def _check_urls(job: Job) -> None:
+    """Hold what is read and written to lying where workers without a shared folder see it."""
+    corpora = [path for _, corpus in job.inputs for path in make_reader(corpus).paths()]
+    for key, path in [
+        ("folder", str(job.folder)),
+        *(("train, valid, test", each) for each in corpora),
+    ]:
+        if not is_url(path):
+            raise UserError(
+                f"data.{key}: {path} is on this machine, which Dataflow's workers do not see; "
+                f"name a URL such as gs://BUCKET/{path.rpartition('/')[2]}"
+            )

@@ -5,12 +5,12 @@ import dataclasses
 import gzip
 import itertools
 import os
-import pathlib
 import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from models.errors import UserError
+from pipeline.places import Place, is_url, place
 from pipeline.prepare.encodings import advice, is_text
 from pipeline.workspace import file_fingerprint
 
@@ -45,7 +45,7 @@ class FileFacts:
     first_lines: tuple[int, ...]
 
 
-def inspect_file(path: str, unpacked: pathlib.Path, starts: RecordStart | None = None) -> FileFacts:
+def inspect_file(path: str, unpacked: Place, starts: RecordStart | None = None) -> FileFacts:
     """Read a file once and say what it holds.
 
     Args:
@@ -60,16 +60,16 @@ def inspect_file(path: str, unpacked: pathlib.Path, starts: RecordStart | None =
             gzip, or for the most part not UTF-8.
     """
     check_file(path)
-    text_path = os.path.abspath(path)
+    text_path = path if is_url(path) else os.path.abspath(path)
     if path.endswith(".gz"):
         _unpack(path, unpacked)
         text_path = str(unpacked)
-    with _told_plainly(path), open(text_path, "rb") as file:
+    with _told_plainly(path), place(text_path).open("rb") as file:
         lines, offsets, first_lines = _scan(path, file, starts)
     return FileFacts(
         path=path,
         text_path=text_path,
-        bytes=os.path.getsize(path),
+        bytes=place(path).stat().st_size,
         hash=file_fingerprint(path),
         lines=lines,
         offsets=tuple(offsets),
@@ -85,13 +85,14 @@ def check_file(path: str) -> None:
     """
     if path.endswith(".zip"):
         raise UserError(f"{path}: zip archives are not read; unpack it and name the file inside")
+    file = place(path)
     with _told_plainly(path):
-        os.stat(path)
-        if os.path.isdir(path):
+        if file.is_dir():
             raise IsADirectoryError
-        if not os.path.isfile(path):
+        file.stat()
+        if not file.is_file():
             raise UserError(f"{path}: not a regular file; a corpus is read more than once")
-        with open(path, "rb"):
+        with file.open("rb"):
             pass
 
 
@@ -100,18 +101,18 @@ def _told_plainly(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise UserError(
-            f"{path}: no such file (looked for from {os.getcwd()}); name an existing one in data"
-        ) from None
+        where = "" if is_url(path) else f" (looked for from {os.getcwd()})"
+        raise UserError(f"{path}: no such file{where}; name an existing one in data") from None
     except IsADirectoryError:
         raise UserError(f"{path}: a folder, where a corpus file was expected") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _unpack(path: str, unpacked: pathlib.Path) -> None:
+def _unpack(path: str, unpacked: Place) -> None:
     try:
-        with gzip.open(path, "rb") as packed, open(unpacked, "wb") as plain:
+        with place(path).open("rb") as file, unpacked.open("wb") as plain:
+            packed = gzip.GzipFile(fileobj=file)
             while piece := packed.read(1 << 20):
                 plain.write(piece)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from pipeline.experiment import CorpusFile, DataSection, Experiment, VocabularySection
+from pipeline.places import NO_PICTURES, Place, no_url
 from pipeline.prepare.milestones import Milestones
 from pipeline.prepare.plan import list_inputs, list_splits
 from pipeline.prepare.selection import TRAIN, Pair, PairSelection
@@ -29,6 +30,7 @@ class Job:
         shards: How the shards of each split are written.
         folder: Receives vocabularies and shards.
         scratch: Receives what is gone when the stage ends.
+        logs: Receives the worker processes' standard error; no URL.
     """
 
     data: DataSection
@@ -39,8 +41,9 @@ class Job:
     inputs: tuple[tuple[str, CorpusFile], ...]
     input_names: tuple[str, ...]
     shards: dict[str, ShardOptions]
-    folder: pathlib.Path
-    scratch: pathlib.Path
+    folder: Place
+    scratch: Place
+    logs: pathlib.Path
 
     @property
     def reads_pictures(self) -> bool:
@@ -58,17 +61,12 @@ class Job:
         return Milestones(self.scratch / "milestones")
 
     @property
-    def report_path(self) -> pathlib.Path:
+    def report_path(self) -> Place:
         """File that receives the report of the whole run."""
         return self.scratch / "report.pickle"
 
     @property
-    def logs(self) -> pathlib.Path:
-        """Folder of the worker processes' standard error."""
-        return self.scratch / "logs"
-
-    @property
-    def unpacked(self) -> pathlib.Path:
+    def unpacked(self) -> Place:
         """Folder of the plain text of compressed inputs."""
         return self.scratch / "unpacked"
 
@@ -89,8 +87,12 @@ def task_reads_pictures(task: str) -> bool:
     return task in ("captioning", "visual_answering")
 
 
-def make_job(experiment: Experiment, workspace: Workspace, folder: pathlib.Path) -> Job:
+def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job:
     """Describe a run that writes to `folder`, and make the folders it needs."""
+    if task_reads_pictures(experiment.model.task):
+        no_url(folder, NO_PICTURES)
+    scratch = folder.absolute() / ".scratch"
+    beside = scratch if isinstance(scratch, pathlib.Path) else workspace.root / ".prepare"
     inputs = list_inputs(experiment.data)
     job = Job(
         data=experiment.data,
@@ -105,10 +107,11 @@ def make_job(experiment: Experiment, workspace: Workspace, folder: pathlib.Path)
             for split in list_splits(experiment.data)
         },
         folder=folder.absolute(),
-        scratch=folder.absolute() / ".scratch",
+        scratch=scratch,
+        logs=beside.absolute() / "logs",
     )
     for needed in (job.scratch / "milestones", job.logs, job.unpacked):
-        needed.mkdir(parents=True)
+        needed.mkdir(parents=True, exist_ok=True)
     return job
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import importlib.metadata
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from models.errors import UserError
 from models.special_ids import UNKNOWN_ID
 from pipeline.experiment import Experiment
+from pipeline.places import NO_PICTURES, no_url, place
 from pipeline.prepare.inspection import check_file
 from pipeline.prepare.job import task_reads_pictures
 from pipeline.prepare.picture_list import (
@@ -68,7 +68,9 @@ def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
     wanted = _parts(experiment, _file_hashes(experiment, recorded))
     if task_reads_pictures(experiment.model.task):
         inputs = [corpus for _, _, corpus in list_inputs(experiment.data)]
-        wanted["pictures"] = pictures_fingerprint(refreshed(workspace.data, inputs))
+        wanted["pictures"] = pictures_fingerprint(
+            refreshed(no_url(workspace.data, NO_PICTURES), inputs)
+        )
     _check_parts(workspace, wanted, manifest.get("fingerprints", {}))
     _check_shards(workspace, manifest)
     _check_vocabularies(workspace, manifest)
@@ -109,7 +111,7 @@ def _check_vocabularies(workspace: Workspace, manifest: dict) -> None:
 
 def _parts(experiment: Experiment, file_hashes: list[str]) -> dict[str, str]:
     """Fingerprints of what decides the records, by a name to show when one differs."""
-    data = experiment.data.model_dump(mode="json")
+    data = experiment.data.model_dump(mode="json", exclude={"folder"})
     for split, position, _ in list_inputs(experiment.data):
         for name in ("source", "target", "path", "images"):
             del data[split][position][name]
@@ -137,14 +139,14 @@ def _file_hashes(experiment: Experiment, recorded: Mapping[str, str]) -> list[st
         for path in make_reader(corpus).paths()
     ]
     return [
-        recorded[path] if path in recorded and not os.path.exists(path) else _file_hash(path)
+        recorded[path] if path in recorded and not place(path).exists() else _file_hash(path)
         for path in paths
     ]
 
 
 def _file_hash(path: str) -> str:
     check_file(path)
-    status = os.stat(path)
+    status = place(path).stat()
     return _hash_of_version(path, status.st_size, status.st_mtime_ns)
 
 

@@ -1,6 +1,6 @@
 """How far the work is: marks that workers leave, which the command counts."""
 
-import pathlib
+from pipeline.places import Place
 
 READING, SAMPLING, TRAINING, WRITING = "read", "sample", "train", "write"
 STAGES = (READING, SAMPLING, TRAINING, WRITING)
@@ -15,7 +15,7 @@ class Milestones:
         folder: The folder, which exists.
     """
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: Place):
         self._folder = folder
 
     def reach(self, stage: str, piece: str) -> None:

@@ -11,11 +11,11 @@ the files of one run, byte for byte, however many they are.
 """
 
 import dataclasses
-import pathlib
 import pickle
 from collections.abc import Callable, Iterator
 
 from pipeline.experiment import ClusterSection
+from pipeline.places import Place
 from pipeline.prepare.engine import beam
 from pipeline.prepare.job import Job
 from pipeline.prepare.pipeline import (
@@ -56,16 +56,16 @@ class Plan:
         return 1 if phase == "vocabulary" else self.count
 
     @property
-    def folder(self) -> pathlib.Path:
+    def folder(self) -> Place:
         """Holds what a phase leaves to the next."""
         return self.job.scratch / "parts"
 
     @property
-    def path(self) -> pathlib.Path:
+    def path(self) -> Place:
         """Where the plan itself is written."""
         return self.folder / "plan.pickle"
 
-    def report_path(self, phase: str, index: int) -> pathlib.Path:
+    def report_path(self, phase: str, index: int) -> Place:
         """Report of a part, there once the part is done."""
         return self.folder / f"{phase}-{index}.report"
 
@@ -83,7 +83,7 @@ class Plan:
         )
 
 
-def read_plan(path: pathlib.Path) -> Plan:
+def read_plan(path: Place) -> Plan:
     """The plan that `Plan.write` wrote."""
     return pickle.loads(path.read_bytes())
 
@@ -157,7 +157,7 @@ _BUILDERS: dict[str, Callable[[beam.Pipeline, Plan, int], None]] = {
 }
 
 
-def _keeper(folder: pathlib.Path, index: int, what: str) -> Callable:
+def _keeper(folder: Place, index: int, what: str) -> Callable:
     """A step that leaves what belongs to a key in a file of the part's."""
 
     def keep(key: str, value: object) -> None:
@@ -165,18 +165,18 @@ def _keeper(folder: pathlib.Path, index: int, what: str) -> Callable:
         path = folder / f"{key}.{index}.{what}"
         beside = path.with_name(f".{path.name}")
         beside.write_bytes(kept)
-        beside.replace(path)
+        beside.replace(path)  # type: ignore[arg-type]
 
     return keep
 
 
-def _left(folder: pathlib.Path, side: str) -> Iterator[bytes]:
+def _left(folder: Place, side: str) -> Iterator[bytes]:
     """The samples of a side that all parts left."""
-    for path in sorted(folder.glob(f"{side}.*.sentences")):
+    for path in folder.glob(f"{side}.*.sentences"):
         yield path.read_bytes()
 
 
-def _pairs(folder: pathlib.Path, shard: str) -> list[bytes]:
+def _pairs(folder: Place, shard: str) -> list[bytes]:
     """The packed pairs of a shard that all parts left."""
-    paths = sorted(folder.glob(f"{shard}.*.pairs"))
+    paths = folder.glob(f"{shard}.*.pairs")
     return [packed for path in paths for packed in pickle.loads(path.read_bytes())]

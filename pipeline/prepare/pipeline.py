@@ -8,9 +8,9 @@ GroupByKey ─▶ WriteShard ─▶ files
 every step ─▶ Report ─▶ one sum ─▶ one file
 """
 
-import pathlib
 import pickle
 
+from pipeline.places import Place
 from pipeline.prepare.engine import beam
 from pipeline.prepare.job import Job
 from pipeline.prepare.milestones import SAMPLING, TRAINING, WRITING
@@ -103,7 +103,7 @@ def write_shards(pairs: beam.PCollection, job: Job):
     )
 
 
-def write_report(reports: tuple[beam.PCollection, ...], path: pathlib.Path) -> None:
+def write_report(reports: tuple[beam.PCollection, ...], path: Place) -> None:
     """Add up all reports and leave the sum in a file."""
     (
         reports
@@ -113,6 +113,6 @@ def write_report(reports: tuple[beam.PCollection, ...], path: pathlib.Path) -> N
     )
 
 
-def read_report(path: pathlib.Path) -> Report:
+def read_report(path: Place) -> Report:
     """The sum that `write_report` left."""
     return pickle.loads(path.read_bytes())

@@ -2,11 +2,11 @@
 
 import dataclasses
 import itertools
-import pathlib
 from collections.abc import Iterator
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile, DataSection
+from pipeline.places import Place
 from pipeline.prepare.inspection import FileFacts, inspect_file
 from pipeline.prepare.readers import make_reader
 from pipeline.prepare.reading import Block, ByteRange, GroupReader
@@ -75,7 +75,7 @@ def list_splits(data: DataSection) -> list[str]:
     ]
 
 
-def inspect_inputs(data: DataSection, scratch: pathlib.Path) -> Iterator[Input]:
+def inspect_inputs(data: DataSection, scratch: Place) -> Iterator[Input]:
     """Look at every file of every input.
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile
+from pipeline.places import place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +54,7 @@ def read_lines(part: ByteRange) -> list[bytes]:
     Raises:
         UserError: If the file has become shorter.
     """
-    with open(part.path, "rb") as file:
+    with place(part.path).open("rb") as file:
         file.seek(part.start)
         text = file.read(part.stop - part.start)
     if len(text) < part.stop - part.start:

@@ -1,7 +1,6 @@
 """The whole stage: from corpus files to a published data folder."""
 
 import dataclasses
-import shutil
 import time
 
 import rich.console
@@ -9,6 +8,7 @@ import rich.console
 from models.errors import UserError
 from pipeline.experiment import DataSection, Experiment
 from pipeline.experiment_file import record_experiment
+from pipeline.places import UrlPath, place
 from pipeline.prepare.encodings import advice
 from pipeline.prepare.engines import Engine, make_engine
 from pipeline.prepare.inspection import HEAD_BYTES
@@ -26,7 +26,13 @@ from pipeline.prepare.sides import Side
 from pipeline.prepare.summary import show_summary
 from pipeline.prepare.tokenizers import Tokenizer, make_tokenizer
 from pipeline.prepare.vocabularies import write_counts
-from pipeline.workspace import Workspace, published_folder, vocabulary_file, write_json
+from pipeline.workspace import (
+    Workspace,
+    published_folder,
+    remove_folder,
+    vocabulary_file,
+    write_json,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +91,7 @@ def prepare_timed(
     progress = Progress(console)
     with (
         workspace.alone("prepare"),
-        published_folder(workspace.data) as folder,
+        published_folder(workspace.data, workspace.manifest.name) as folder,
         progress.shown(),
     ):
         job = make_job(experiment, workspace, folder)
@@ -98,7 +104,8 @@ def prepare_timed(
         if job.reads_pictures:
             write_list(folder, report.pictures)
         write_json(folder / workspace.manifest.name, manifest)
-        shutil.rmtree(job.scratch)
+        remove_folder(job.scratch)
+        remove_folder(job.logs.parent)
     return Prepared(manifest, counters, progress.seconds, time.monotonic() - started)
 
 
@@ -117,7 +124,13 @@ def _run(
 ) -> tuple[dict[str, int], Report]:
     blocks = [block for inspected in inputs for block in inspected.blocks()]
     progress.expect(amounts(job, blocks))
-    counters = engine(job, blocks, lambda: progress.update(job.milestones.count()))
+
+    def poll() -> None:
+        # At a URL each look would be a request to be paid for.
+        if not isinstance(job.folder, UrlPath):
+            progress.update(job.milestones.count())
+
+    counters = engine(job, blocks, poll)
     report = read_report(job.report_path)
     if report.problems:
         raise UserError("\n".join(sorted(report.problems)))
@@ -172,7 +185,7 @@ def _details(inspected: Input, reason: str, report: Report) -> str:
 
 def _advice(inspected: Input) -> str:
     facts = inspected.files[0]
-    with open(facts.text_path, "rb") as file:
+    with place(facts.text_path).open("rb") as file:
         return f". {advice(facts.path, file.read(HEAD_BYTES))}"
 
 

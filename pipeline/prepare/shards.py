@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
+from pipeline.places import NO_PICTURES, Place, no_url
 from pipeline.prepare.features import PictureKey
 from pipeline.prepare.hashing import SeededHash
 from pipeline.prepare.picture_files import StoredPicture, shard_name
@@ -115,7 +116,7 @@ class ShardWriter:
     def __init__(
         self,
         options: ShardOptions,
-        folder: pathlib.Path,
+        folder: Place,
         input_names: tuple[str, ...],
         order: SeededHash,
         pictures: Pictures | None = None,
@@ -141,9 +142,9 @@ class ShardWriter:
         stored = self._write_pictures(name, kept, report)
         path = self._folder / name
         beside = path.with_name(f".{name}.{os.getpid()}.partial")
-        with open(beside, "wb") as file:
+        with beside.open("wb") as file:
             self._write_records(file, kept, stored)
-        os.replace(beside, path)
+        beside.replace(path)  # type: ignore[arg-type]
         self._describe(path, kept, report)
         return report
 
@@ -155,9 +156,10 @@ class ShardWriter:
             return {}
         shard, split = shard_name(name), self._options.split
         keys = list(dict.fromkeys(map(picture_key, pairs)))
+        folder = no_url(self._folder, NO_PICTURES)
         for path in self._pictures.write(shard, split, keys):
             report.picture_files[split, path.name] = facts_of(path, len(keys))
-        return {key: StoredPicture(self._folder, shard, row) for row, key in enumerate(keys)}
+        return {key: StoredPicture(folder, shard, row) for row, key in enumerate(keys)}
 
     def _arrange(self, pairs: list[EncodedPair], report: Report) -> list[EncodedPair]:
         """Pairs in the order of the file, duplicates dropped or spread.
@@ -208,7 +210,7 @@ class ShardWriter:
             )
         )
 
-    def _describe(self, path: pathlib.Path, pairs: list[EncodedPair], report: Report) -> None:
+    def _describe(self, path: Place, pairs: list[EncodedPair], report: Report) -> None:
         split = self._options.split
         for pair in pairs:
             report.tallies[pair.input, split].pairs_out += 1
@@ -219,7 +221,7 @@ class ShardWriter:
         report.shards[split, path.name] = facts_of(path, len(pairs))
 
 
-def facts_of(path: pathlib.Path, rows: int) -> ShardFacts:
+def facts_of(path: Place, rows: int) -> ShardFacts:
     """Describe a file of a number of rows."""
     return ShardFacts(rows=rows, bytes=path.stat().st_size, hash=file_fingerprint(path))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from models.errors import UserError
 from models.separators import QUESTION
+from pipeline.places import NO_PICTURES, no_url
 from pipeline.prepare.cleaning import LengthRules
 from pipeline.prepare.engine import beam
 from pipeline.prepare.features import PictureStore
@@ -260,7 +261,9 @@ class WriteShard(Step):
         """Make what does not travel."""
         order = SeededHash(self.job.seed, "order")
         pictures = (
-            PictureStore(self.job.inputs, self.job.data.pictures, self.job.folder)
+            PictureStore(
+                self.job.inputs, self.job.data.pictures, no_url(self.job.folder, NO_PICTURES)
+            )
             if self.job.reads_pictures
             else None
         )

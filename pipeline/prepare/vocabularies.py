@@ -7,7 +7,6 @@ of Sennrich et al. 2016.
 import collections
 import heapq
 import io
-import pathlib
 import re
 from collections.abc import Iterable
 
@@ -18,6 +17,7 @@ from models.errors import UserError
 from models.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from models.vocabulary_pieces import MARKS, byte_pieces, dump_pieces
 from pipeline.experiment import VocabularySection
+from pipeline.places import Place
 from pipeline.prepare.hashing import DIGEST_BYTES, SeededHash
 from pipeline.prepare.sides import Side
 from pipeline.prepare.tokenizers import Tokenizer, split_by
@@ -165,9 +165,7 @@ def _explanation(error: RuntimeError) -> str:
     return f"SentencePiece gave up ({error}); name more or other sentences in data.train"
 
 
-def write_counts(
-    path: pathlib.Path, tokenizer: Tokenizer, counts: np.ndarray, records: int
-) -> None:
+def write_counts(path: Place, tokenizer: Tokenizer, counts: np.ndarray, records: int) -> None:
     """Write unigram counts: one line an id, in the order of ids, `piece TAB count`.
 
     Records hold no end mark, but a model has to predict one after each sentence, and noise

@@ -1,7 +1,6 @@
 """The contract of a task."""
 
 import abc
-import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from pipeline.batch_plan import BatchOptions
 from pipeline.batches import Marked, Pairs, count_batches, training_batches, validation_batches
 from pipeline.experiment import Experiment
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.places import Place
 from pipeline.train.validation import Losses
 from pipeline.vocabularies import Vocabularies
 from serving.services.contract import Service
@@ -117,18 +117,16 @@ class Task(abc.ABC):
         return pairs.sources
 
     def training_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions, epoch: int, skip: int = 0
+        self, shards: Sequence[Place], options: BatchOptions, epoch: int, skip: int = 0
     ) -> tf.data.Dataset:
         """Batches of an epoch, in an order that seed and epoch decide; `skip` are left out."""
         seed = self.experiment.seed
         return training_batches(shards, options, self.mark, seed, epoch, skip, **self.asks)
 
-    def validation_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions
-    ) -> tf.data.Dataset:
+    def validation_batches(self, shards: Sequence[Place], options: BatchOptions) -> tf.data.Dataset:
         """The batches of a split, the same every time."""
         return validation_batches(shards, options, self.mark, **self.asks)
 
-    def count_batches(self, shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
+    def count_batches(self, shards: Sequence[Place], options: BatchOptions) -> int:
         """Batches of an epoch; epochs may differ by a few."""
         return count_batches(shards, options)

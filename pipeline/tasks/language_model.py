@@ -1,7 +1,6 @@
 """Language modelling: texts without a source, line by line or as one stream."""
 
 import math
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from models.tokenizers import ragged_ids, with_end
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import Marked, Pairs
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.places import Place
 from pipeline.streams import (
     StreamCut,
     draw_restarts,
@@ -94,7 +94,7 @@ class LanguageModelTask(Task):
         return pairs.targets
 
     def training_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions, epoch: int, skip: int = 0
+        self, shards: Sequence[Place], options: BatchOptions, epoch: int, skip: int = 0
     ) -> tf.data.Dataset:
         """Segments of the corpus in order, or shuffled lines."""
         if cut := self._cut(options.batch_tokens):
@@ -104,15 +104,13 @@ class LanguageModelTask(Task):
             return stream_batches(words, cut, skip, restarts)
         return super().training_batches(shards, options, epoch, skip)
 
-    def validation_batches(
-        self, shards: Sequence[pathlib.Path], options: BatchOptions
-    ) -> tf.data.Dataset:
+    def validation_batches(self, shards: Sequence[Place], options: BatchOptions) -> tf.data.Dataset:
         """The split's segments, or its lines."""
         if cut := self._cut(options.batch_tokens):
             return stream_batches(read_stream(shards), cut)
         return super().validation_batches(shards, options)
 
-    def count_batches(self, shards: Sequence[pathlib.Path], options: BatchOptions) -> int:
+    def count_batches(self, shards: Sequence[Place], options: BatchOptions) -> int:
         """Batches of an epoch."""
         if cut := self._cut(options.batch_tokens):
             return cut.segments(len(read_stream(shards)))

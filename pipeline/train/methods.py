@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from models.sequence_model import SequenceModel
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import length_range
 from pipeline.experiment import TrainSection
+from pipeline.places import Place
 from pipeline.train.curriculum import Curriculum
 
 
@@ -23,7 +23,7 @@ class TrainingMethods:
         shards: Record files of the training split, whose lengths a curriculum needs.
     """
 
-    def __init__(self, options: TrainSection, shards: Sequence[pathlib.Path]):
+    def __init__(self, options: TrainSection, shards: Sequence[Place]):
         self._sampling = _made(ScheduledSampling, options.scheduled_sampling, "decay")
         self._self_paced = _made(SelfPaced, options.self_paced, "kind")
         self._curriculum = _made(Curriculum, options.curriculum, "growth")

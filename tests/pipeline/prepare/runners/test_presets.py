@@ -1,5 +1,6 @@
 """Presets: flags, what is missing told, and pipelines that another runner could be given."""
 
+import dataclasses
 import pathlib
 import tarfile
 
@@ -7,7 +8,9 @@ import pytest
 
 from models.errors import UserError
 from pipeline.experiment import ClusterSection
+from pipeline.places import UrlPath
 from pipeline.prepare.engine import PipelineOptions, PortableOptions, SetupOptions, beam
+from pipeline.prepare.engines import make_engine
 from pipeline.prepare.job import make_job
 from pipeline.prepare.pipeline import build
 from pipeline.prepare.plan import inspect_inputs
@@ -110,6 +113,23 @@ def test_what_is_staged_holds_all_packages(tmp_path):
         names = {name.partition("/")[2] for name in packed.getnames()}
     assert {"setup.py", "pipeline/prepare/stages.py", "models/errors.py"} <= names
     assert "pipeline/prepare/runners/kinds.py" in names
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "named"),
+    [(None, "gs://b/x.tsv", "folder"), ("gs://b/data", "x.tsv", "train")],
+)
+def test_dataflow_is_held_to_urls(make_experiment, tmp_path, folder, path, named):
+    experiment = make_experiment(
+        [{"format": "tsv", "path": path}],
+        data={"folder": folder},
+        cluster={"runner": "dataflow", "running_mode": "multi_processing"},
+    )
+    job = make_job(experiment, Workspace(tmp_path / "run"), tmp_path / "out")
+    if folder:
+        job = dataclasses.replace(job, folder=UrlPath(folder))
+    with pytest.raises(UserError, match=f"data.{named}.*which Dataflow's workers do not see"):
+        make_engine(experiment, job)
 
 
 @pytest.fixture
