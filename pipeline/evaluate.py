@@ -27,6 +27,7 @@ _UNITS = {
     "tagging": "words",
     "answering": "questions",
     "captioning": "pieces",
+    "visual_answering": "answers",
 }
 
 

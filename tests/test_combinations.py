@@ -24,6 +24,7 @@ SOURCES = {
     "tagging": ["a b c", "a"],
     "answering": [f"a b {SENTENCE} c {QUESTION} a", f"a {QUESTION} b"],
     "captioning": ["", ""],
+    "visual_answering": ["a b c", "a"],
 }
 TARGETS = {"translation": ["c b", "a"], "language_model": ["a b c", "b"], "tagging": ["c b a", "a"]}
 DIRECTIONS = {
@@ -42,7 +43,9 @@ SECTIONS = {
     "tagging": ("encoder",),
     "answering": ("encoder",),
     "captioning": ("decoder",),
+    "visual_answering": ("encoder",),
 }
+QUESTIONS = {"format": "documents", "path": "unused", "question_key": "question"}
 
 
 def make_experiment(task, model, format="tsv"):
@@ -56,7 +59,13 @@ def make_experiment(task, model, format="tsv"):
     return Experiment.model_validate(
         {
             "name": "combination",
-            "data": {"train": [{"format": format, "path": "unused"}]},
+            "data": {
+                "train": [
+                    QUESTIONS
+                    if task == "visual_answering"
+                    else {"format": format, "path": "unused"}
+                ]
+            },
             "vocabulary": {"algorithm": "word"},
             "model": {
                 "task": task,
@@ -87,7 +96,7 @@ def batch_of(task, name):
         ids = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0, 0])
     else:
         ids = task.source.encode(sources)
-    if name == "captioning":
+    if name in ("captioning", "visual_answering"):
         grids = tf.random.stateless_normal([2, 2, 2, 1280], [1, 2])
         inputs, labels = task.mark(ids, targets, grids)
     elif name == "tagging":
@@ -136,6 +145,16 @@ def test_a_cell_learns_in_every_direction_and_task(cell, direction, task):
         pytest.skip("the task reads one way")
     model = {"cell": cell, "encoder": {"units": 4, **DIRECTIONS[direction]}}
     losses = learn(make_experiment(task, model))
+    assert np.isfinite(losses).all() and losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("cell", CELL_OPTIONS)
+def test_a_cell_writes_answers_about_pictures(cell, monkeypatch):
+    monkeypatch.setitem(SECTIONS, "visual_answering", ("encoder", "decoder"))
+    monkeypatch.setitem(TARGETS, "visual_answering", ["c b", "a"])
+    monkeypatch.setitem(SIZES, "decoder", {"units": 6, "bridge": "zero"})
+    model = {"cell": cell, "visual_answering": {"form": "generator"}}
+    losses = learn(make_experiment("visual_answering", model))
     assert np.isfinite(losses).all() and losses[-1] < losses[0]
 
 

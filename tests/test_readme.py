@@ -62,6 +62,7 @@ def test_every_task_is_told_with_its_signatures():
         "tagging": signatures.TAGGING_SIGNATURES,
         "answering": signatures.ANSWERING_SIGNATURES,
         "captioning": signatures.CAPTIONING_SIGNATURES,
+        "visual_answering": (signatures.ASK_PICTURE,),
     }
     assert set(of_tasks) == set(METRICS)
     lines = DOCS["tasks.md"].split("\n")
@@ -72,6 +73,15 @@ def test_every_task_is_told_with_its_signatures():
             (row,) = [line for line in lines if line.startswith(start)]
             for name in (*signature.input_names, *signature.output_names):
                 assert f"`{name}`" in row
+
+
+def test_what_each_form_of_an_answer_explains_is_told():
+    forms = {"classifier": signatures.LOOK_AT_PICTURE, "generator": signatures.ALIGN_ANSWER}
+    for form, signature in forms.items():
+        start = f"| visual_answering, {form} | `{signature.name}` |"
+        (row,) = [line for line in DOCS["tasks.md"].split("\n") if line.startswith(start)]
+        for name in (*signature.input_names, *signature.output_names):
+            assert f"`{name}`" in row
 
 
 def test_the_signatures_are_those_of_an_export():

@@ -54,6 +54,7 @@ METRICS: dict[str, tuple[str, ...]] = {
     "tagging": ("accuracy", "loss", "perplexity"),
     "answering": ("accuracy", "loss", "perplexity"),
     "captioning": ("cider", "bleu", "chrf", "loss", "perplexity", "accuracy"),
+    "visual_answering": ("accuracy", "loss", "perplexity"),
 }
 
 
@@ -113,7 +114,7 @@ class Experiment(Section):
             )
         if task == "answering":
             _fits_answering(self)
-        _fits_captioning(self)
+        _fits_pictures(self)
         _fits_conllu(self)
         if any(corpus.format == "text" for corpus in self.data.inputs) and task != "language_model":
             raise ValueError(
@@ -162,18 +163,27 @@ def _fits_answering(experiment: Experiment) -> None:
             )
 
 
-def _fits_captioning(experiment: Experiment) -> None:
+# Formats that have what each task says of pictures.
+_OF_PICTURES = {"captioning": ("coco", "tsv", "jsonl"), "visual_answering": ("documents",)}
+
+
+def _fits_pictures(experiment: Experiment) -> None:
     task = experiment.model.task
-    if task == "captioning" and experiment.train.jit_compile:
+    if task in _OF_PICTURES and experiment.train.jit_compile:
         raise ValueError(
-            "train.jit_compile pads batches to few shapes, which those of pictures are not, and "
-            "model.task is 'captioning'; set it to false"
+            f"train.jit_compile pads batches to few shapes, which those of pictures are not, and "
+            f"model.task is {task!r}; set it to false"
         )
     for corpus in experiment.data.inputs:
-        if task == "captioning" and corpus.format not in ("coco", "tsv", "jsonl"):
+        if task in _OF_PICTURES and corpus.format not in _OF_PICTURES[task]:
             raise ValueError(
-                f"data: format {corpus.format!r} has no pictures, and model.task is 'captioning'; "
-                f"expected coco, tsv or jsonl"
+                f"data: format {corpus.format!r} has no pictures, and model.task is {task!r}; "
+                f"expected {' or '.join(_OF_PICTURES[task])}"
+            )
+        if task == "visual_answering" and corpus.question_key is None:
+            raise ValueError(
+                "data: format 'documents' without the key question_key has no questions, and "
+                "model.task is 'visual_answering'; set question_key"
             )
         if task != "captioning" and corpus.format == "coco":
             raise ValueError(

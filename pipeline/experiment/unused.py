@@ -36,36 +36,46 @@ class Use(NamedTuple):
 
 
 _TASK = "model.task"
-_ENCODING = ("translation", "classification", "tagging", "answering")
+_ENCODING = ("translation", "classification", "tagging", "answering", "visual_answering")
+# Tasks whose answers a decoder writes; visual answering does so in one of its forms.
+_WRITING = ("translation", "captioning", "visual_answering")
+_PREDICTING = ("translation", "language_model", "captioning", "visual_answering")
 _SENTENCEPIECE = tuple(
     f"vocabulary.{key}" for key in ("character_coverage", "byte_fallback", "normalization")
 )
 _SAMPLED = ("search.temperature", "search.seed")
-_TRUNCATION = ("search.top_k", "search.top_p")
+_DRAWN = (*_SAMPLED, "search.top_k", "search.top_p")
+_FOUND = (
+    "search.beam_size",
+    "search.length_penalty",
+    "search.no_repeat_ngram_size",
+    "search.min_length",
+    "search.max_length_extra",
+)
 
 USES = (
     # Sections and keys of tasks.
     Use(("model.encoder",), _TASK, only=_ENCODING),
-    Use(("model.decoder",), _TASK, only=("translation", "language_model", "captioning")),
-    Use(("model.decoder.kind", "model.decoder.input_feeding"), _TASK, only=("translation",)),
-    Use(("model.decoder.bridge",), _TASK, only=("translation", "captioning")),
-    Use(("model.attention",), _TASK, only=("translation", "answering", "captioning")),
-    Use(("model.captioning", "data.pictures"), _TASK, only=("captioning",)),
+    Use(("model.decoder",), _TASK, only=_PREDICTING),
+    Use(
+        ("model.decoder.kind", "model.decoder.input_feeding"),
+        _TASK,
+        only=("translation", "visual_answering"),
+    ),
+    Use(("model.decoder.bridge",), _TASK, only=_WRITING),
+    Use(
+        ("model.attention",),
+        _TASK,
+        only=("translation", "answering", "captioning", "visual_answering"),
+    ),
+    Use(("data.pictures",), _TASK, only=("captioning", "visual_answering")),
+    Use(("model.captioning",), _TASK, only=("captioning",)),
+    Use(("model.visual_answering",), _TASK, only=("visual_answering",)),
     Use(("model.answering",), _TASK, only=("answering",)),
     Use(("model.language_model",), _TASK, only=("language_model",)),
     Use(("model.classification",), _TASK, only=("classification",)),
     Use(("model.tagging",), _TASK, only=("tagging",)),
-    Use(
-        (
-            "search.beam_size",
-            "search.length_penalty",
-            "search.no_repeat_ngram_size",
-            "search.min_length",
-            "search.max_length_extra",
-        ),
-        _TASK,
-        only=("translation", "captioning"),
-    ),
+    Use(_FOUND, _TASK, only=_WRITING),
     Use(
         (
             "search.coverage_penalty",
@@ -78,9 +88,9 @@ USES = (
         only=("translation",),
     ),
     Use(
-        ("search.kind", *_SAMPLED, *_TRUNCATION),
+        ("search.kind", *_DRAWN),
         _TASK,
-        only=("translation", "language_model", "captioning"),
+        only=_PREDICTING,
     ),
     Use(("export.max_tokens",), _TASK, only=("language_model",)),
     Use(
@@ -90,7 +100,7 @@ USES = (
     ),
     Use(("export.max_source_length",), _TASK, never=("captioning",)),
     Use(("vocabulary.source_size",), _TASK, never=("language_model", "captioning")),
-    Use(("vocabulary.target_size",), _TASK, only=("translation", "language_model", "captioning")),
+    Use(("vocabulary.target_size",), _TASK, only=_PREDICTING),
     Use(_SENTENCEPIECE, _TASK, never=("tagging",)),
     # A tag belongs to a word.
     Use(("vocabulary.algorithm",), _TASK, never=("tagging",), anyway=("word",)),
@@ -102,6 +112,13 @@ USES = (
         "model.captioning.decoder",
         only=("gated",),
     ),
+    Use(
+        ("model.decoder", "vocabulary.target_size", *_FOUND, "search.kind", *_DRAWN),
+        "model.visual_answering.form",
+        only=("generator",),
+        of_task="visual_answering",
+    ),
+    Use(("model.visual_answering.hops",), "model.visual_answering.form", only=("classifier",)),
     Use(("model.attention.heads",), "model.attention.score", only=("multi_head",)),
     Use(
         ("model.attention.units",),
@@ -144,8 +161,9 @@ USES = (
     # The signature `sample` truncates whatever the kind, but brings its own temperature and seed.
     Use(("search.beam_size",), "search.kind", only=("beam",)),
     Use(_SAMPLED, "search.kind", only=("sampling",), of_task="translation"),
-    Use((*_SAMPLED, *_TRUNCATION), "search.kind", only=("sampling",), of_task="captioning"),
-    Use((*_SAMPLED, *_TRUNCATION), "search.kind", never=("greedy",), of_task="language_model"),
+    Use(_DRAWN, "search.kind", only=("sampling",), of_task="captioning"),
+    Use(_DRAWN, "search.kind", only=("sampling",), of_task="visual_answering"),
+    Use(_DRAWN, "search.kind", never=("greedy",), of_task="language_model"),
     # Keys of a way to train.
     Use(
         ("train.schedule.decay_start", "train.schedule.decay_steps"),
@@ -153,6 +171,7 @@ USES = (
         only=("exponential", "cosine"),
     ),
     Use(("train.schedule.decay_rate",), "train.schedule.decay", only=("exponential",)),
+    Use(("train.fine_tune_rate",), "data.pictures.fine_tune", only=(True,)),
     Use(("train.clip.threshold",), "train.clip.kind", never=("none",)),
     Use(("train.loss.label_smoothing",), "train.loss.kind", only=("full",)),
     Use(
@@ -171,8 +190,7 @@ USES = (
     Use(("train.curriculum",), "train.curriculum.growth", never=("none",)),
     Use(("train.self_paced",), "train.self_paced.kind", never=("none",)),
     Use(("train.gradient_flow.longest",), "train.gradient_flow.sentences", never=(0,)),
-    # Keys of the local runner, as which DirectRunner is taken too.
-    Use(("train.fine_tune_rate",), "data.pictures.fine_tune", only=(True,)),
+    # Keys of a machine that Beam runs on by itself, and of an array of such.
     Use(
         ("cluster.running_mode", "cluster.workers"),
         "cluster.runner",

@@ -8,6 +8,7 @@ from pipeline.tasks.contract import Task
 from pipeline.tasks.language_model import LanguageModelTask
 from pipeline.tasks.tagging import TaggingTask
 from pipeline.tasks.translation import TranslationTask
+from pipeline.tasks.visual_answering import VisualAnsweringTask
 from pipeline.vocabularies import load_vocabularies
 from pipeline.workspace import Workspace
 
@@ -18,6 +19,7 @@ TASKS: dict[str, type[Task]] = {
     "tagging": TaggingTask,
     "answering": AnsweringTask,
     "captioning": CaptioningTask,
+    "visual_answering": VisualAnsweringTask,
 }
 
 

@@ -34,6 +34,7 @@ OF_OTHER_TASKS = [
     ("tagging", "vocabulary.algorithm=bpe", "not read"),
     ("language_model", "data.cleaning.drop_identical=true", "not read"),
     ("captioning", "data.cleaning.drop_identical=true", "not read"),
+    ("captioning", "model.visual_answering.hops=2", "'visual_answering'"),
     ("answering", "model.decoder.layers=2", "'translation' or 'language_model'"),
     ("answering", "data.cleaning.max_length_ratio=2", "'translation'"),
 ]

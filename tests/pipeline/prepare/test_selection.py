@@ -4,6 +4,7 @@ from pipeline.experiment import CorpusFile, DataSection
 from pipeline.prepare.reading import Block, ByteRange
 from pipeline.prepare.report import Report
 from pipeline.prepare.selection import PairSelection, hold_out_splits
+from pipeline.prepare.sentences import join_question
 
 
 def select(tmp_path, text, split="train", **keys):
@@ -104,3 +105,22 @@ def test_a_task_without_source_keeps_the_target_alone(tmp_path):
     [pair] = selection.pairs(block, report)
     assert (pair.source, pair.target) == (b"", b"good")
     assert report.split_tally("train").dropped["empty"].pairs == 1
+
+
+def test_all_questions_about_a_picture_are_held_out_together():
+    corpus = CorpusFile(format="documents", path="x", question_key="question")
+    hold_out = {"valid": 0.2, "test": 0.1}
+    data = DataSection(train=[corpus], hold_out=hold_out)
+    splits = {}
+    for by_picture, kinds in ((True, 1), (False, 3)):
+        split_of = hold_out_splits(data, 1, 0, by_picture)
+        for number in range(900):
+            source = join_question(b"%d.png" % (number // 30), b"question %d ?" % number)
+            splits.setdefault((by_picture, number // 30), set()).add(split_of(0, source, b"yes"))
+        found = [len(each) for (by, _), each in splits.items() if by == by_picture]
+        assert max(found) == kinds
+    assert set.union(*(each for (by, _), each in splits.items() if by)) == {
+        "train",
+        "valid",
+        "test",
+    }
