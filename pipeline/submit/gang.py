@@ -120,7 +120,9 @@ def failures(statuses: Sequence[int]) -> str:
     return ", ".join(told)
 
 
-def _start(job: Job, stage: Stage, variables: dict[str, str], log: pathlib.Path):
+def _start(
+    job: Job, stage: Stage, variables: dict[str, str], log: pathlib.Path
+) -> subprocess.Popen:
     with log.open("ab") as file:
         # A process with a description of another cluster in its environment would wait for that.
         inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
