@@ -107,7 +107,9 @@ FLAGS = {
     "max_num_load_retries": Flag("max_num_load_retries", _count, _NUMBER),
     "load_retry_interval_micros": Flag("load_retry_interval_seconds", _micros, _NUMBER),
     "rest_api_timeout_in_ms": Flag("rest_api_timeout_in_ms", _count, _NUMBER),
+    # Of each port; one number for both, the last given.
     "rest_api_num_threads": Flag("threads", _count, _NUMBER),
+    "grpc_max_threads": Flag("threads", _count, _NUMBER),
     "rest_api_enable_cors_support": Flag("rest_api_enable_cors_support", _boolean, _SWITCH),
     "enable_batching": Flag("enable_batching", _boolean, _SWITCH),
     "batching_parameters_file": Flag("batching_parameters_file", _path, _FILE),

@@ -33,6 +33,8 @@ _log = logging.getLogger("seqloom.serving")
 
 # After the drain, what still runs is cancelled: this is for what is just ending.
 _LAST_PATIENCE_SECONDS = 1.0
+# Of one port, for batches of however many rows.
+_MOST_THREADS = 128
 
 
 class Server:
@@ -128,7 +130,7 @@ class Server:
         self._grpc = GrpcServer(
             models,
             address,
-            options.threads,
+            _threads(options),
             self._metrics,
             self._credentials,
             options.grpc_socket_path,
@@ -143,7 +145,7 @@ class Server:
                 options.rest_api_enable_cors_support,
             ),
             rest,
-            options.threads,
+            _threads(options),
             options.rest_api_max_body_bytes,
             options.drain_seconds,
         )
@@ -198,6 +200,14 @@ def _metrics_path(options: ServerOptions) -> str | None:
     config = read_text_proto(flag, options.monitoring_config_file, MonitoringConfig)
     prometheus = config.prometheus_config
     return (prometheus.path or PROMETHEUS_PATH) if prometheus.enable else None
+
+
+def _threads(options: ServerOptions) -> int:
+    """Threads of a port: one batch runs and one fills, and each of their requests holds one."""
+    if not options.enable_batching:
+        return options.threads
+    rows = read_rules(options.batching_parameters_file).max_batch_size
+    return max(options.threads, min(2 * rows, _MOST_THREADS))
 
 
 def _configs(options: ServerOptions) -> list[ModelConfig]:

@@ -48,7 +48,8 @@ class ServerOptions:
         enable_batching: Requests of one signature share runs.
         batching_parameters_file: `BatchingParameters` in text format; None for the defaults.
         file_system_poll_wait_seconds: Pause between two looks into `base_path`.
-        threads: Requests that run at once on each port; further ones wait their turn.
+        threads: Requests that run at once on each port; further ones wait their turn. Where
+            batches are made there are at least enough for two of them.
         rest_api_timeout_in_ms: A REST request that takes longer is answered with 504.
         rest_api_enable_cors_support: Web pages of any site may ask over REST.
         rest_api_max_body_bytes: A longer REST body, packed or unpacked, is refused.

@@ -137,6 +137,7 @@ def test_callers_of_a_server_are_batched(base_path, tmp_path, runs):
         base_path,
         port=0,
         rest_api_port=0,
+        threads=2,  # Of which a whole batch makes more.
         enable_batching=True,
         batching_parameters_file=path,
     )
