@@ -19,7 +19,7 @@ install: $(INSTALLED)
 $(INSTALLED): setup.py
 	@echo "Installing into $(VENV) (about 3 GB with TensorFlow)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serving,fonts,imagenet,pictures,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serving,fonts,imagenet,pictures,kubernetes,dev]'
 	touch $@
 
 demo: $(INSTALLED)
