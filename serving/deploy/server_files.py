@@ -30,19 +30,13 @@ def _models(deployment: Deployment) -> str:
 
 
 def _batching(deployment: Deployment) -> str:
-    most = deployment.max_batch_size
     rules = BatchingParameters()
-    rules.max_batch_size.value = most
+    rules.max_batch_size.value = deployment.max_batch_size
     rules.batch_timeout_micros.value = deployment.batch_timeout_micros
     rules.max_enqueued_batches.value = _MOST_ENQUEUED
     rules.num_batch_threads.value = deployment.cpus
-    # Few sizes keep memory from being parted into pieces of every size.
-    rules.allowed_batch_sizes.extend([size for size in _powers_of_two(most)] + [most])
+    # All sizes are allowed: graphs take any, and rows that fill a batch up would cost as others.
     return text_format.MessageToString(rules)
-
-
-def _powers_of_two(below: int) -> list[int]:
-    return [1 << power for power in range(below.bit_length()) if 1 << power < below]
 
 
 def _monitoring() -> str:
