@@ -138,8 +138,8 @@ class UrlPath:
             file.write(content)
 
     def touch(self) -> None:
-        """Write an empty file."""
-        self.write_bytes(b"")
+        """Write a file that says nothing; stores that are sent files in parts refuse empty ones."""
+        self.write_bytes(b"\n")
 
     def replace(self, target: "UrlPath") -> None:
         """Move the file, in place of another if there is one."""
@@ -182,8 +182,11 @@ class UrlPath:
 
     @staticmethod
     def _files():
-        from pipeline.prepare.engine import FileSystems
+        from pipeline.prepare.engine import FileSystems, PipelineOptions
 
+        # Beam sets them when it makes a pipeline, and some file systems cannot do without.
+        if FileSystems._pipeline_options is None:
+            FileSystems.set_options(PipelineOptions([]))
         return FileSystems
 
     @contextlib.contextmanager
