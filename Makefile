@@ -6,12 +6,13 @@ INSTALLED := $(VENV)/.installed
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help install demo test test-models test-pipeline test-rest check clean
+.PHONY: help install demo test test-models test-pipeline test-rest check check-serving clean
 
 help:
 	@echo "make demo     install, then walk the road from raw text to a served translation"
 	@echo "make test     install, then run all tests"
 	@echo "make check    lint and type-check"
+	@echo "make check-serving    load every kind of export under TensorFlow Serving's own release"
 	@echo "make clean    remove the environment and the demo's run"
 
 install: $(INSTALLED)
@@ -44,5 +45,17 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# TensorFlow Serving 2.20.0 is built with these; they cannot live beside those of setup.py.
+SERVED := .venv-serving
+
+$(SERVED)/.installed:
+	@echo "Installing into $(SERVED) (about 1.5 GB)"
+	$(PYTHON) -m venv $(SERVED)
+	$(SERVED)/bin/python -m pip install --quiet --disable-pip-version-check tensorflow==2.20.0 tensorflow-text==2.20.1
+	touch $@
+
+check-serving: $(INSTALLED) $(SERVED)/.installed
+	$(BIN)/python -m pytest tests/serving/test_export_under_tf220.py
+
 clean:
-	rm -rf $(VENV) runs/demo runs/pictures runs/pictures-corpus
+	rm -rf $(SERVED) $(VENV) runs/demo runs/pictures runs/pictures-corpus

@@ -1,0 +1,97 @@
+"""A tiny model of every kind that is exported, with first weights, behind its service."""
+
+from models.answering import AnsweringModel
+from models.captioning import CaptioningModel
+from models.classification import ClassificationModel
+from models.language_model import LanguageModel
+from models.search.hypotheses import SearchOptions
+from models.separators import QUESTION, SENTENCE
+from models.tagging import TaggingModel
+from models.tokenizers import LabelText, SentencePieceText, WordText
+from models.translation import TranslationModel
+from models.vision.kinds import make_backbone
+from models.vocabulary_pieces import dump_pieces
+from serving.services.answering import AnsweringOptions, AnsweringService
+from serving.services.captioning import CaptioningOptions, CaptioningService
+from serving.services.classification import ClassificationService
+from serving.services.language_model import LanguageModelOptions, LanguageModelService
+from serving.services.tagging import TaggingService
+from serving.services.translation import TranslationOptions, TranslationService
+from tests.models.examples import randomize
+
+SEARCH = SearchOptions(beam_size=2, max_length_factor=1.0, max_length_extra=2)
+SMALL = {"embedding_size": 4, "encoder": {"units": 3}}
+
+
+def words():
+    pieces = ["a", "small", "model", "of", "words", SENTENCE, QUESTION]
+    return WordText(dump_pieces("word", pieces))
+
+
+def labels():
+    return LabelText(dump_pieces("label", ["yes", "no", "perhaps so"]))
+
+
+def translation(proto):
+    source, target = SentencePieceText(proto), SentencePieceText(proto)
+    model = TranslationModel(source.size, target.size, decoder={"units": 6}, **SMALL)
+    model.build()
+    return TranslationService(
+        randomize(model), source, target, TranslationOptions(SEARCH, nbest=2, max_source_length=9)
+    )
+
+
+def language_model(proto):
+    vocabulary = SentencePieceText(proto)
+    model = LanguageModel(vocabulary.size, embedding_size=4, units=4)
+    model.build()
+    return LanguageModelService(randomize(model), vocabulary, LanguageModelOptions(9, 6))
+
+
+def classification(_):
+    source, target = words(), labels()
+    model = ClassificationModel(source.size, target.size, "attention", attention_units=3, **SMALL)
+    model.build()
+    return ClassificationService(randomize(model), source, target, 9)
+
+
+def tagging(_):
+    source, target = words(), labels()
+    model = TaggingModel(source.size, target.size, **SMALL)
+    model.build()
+    return TaggingService(randomize(model), source, target, None, 9)
+
+
+def answering(_):
+    source, target = words(), labels()
+    model = AnsweringModel(
+        source.size,
+        target.size,
+        source.piece_id(SENTENCE),
+        hops=2,
+        embedding_size=4,
+        stack={"cell": "gru", "units": 2, "layers": 1, "residual": False, "bidirectional": True},
+    )
+    model.build()
+    return AnsweringService(randomize(model), source, target, AnsweringOptions(9))
+
+
+def captioning(proto):
+    vocabulary, backbone = SentencePieceText(proto), make_backbone("small")
+    backbone.build((None, backbone.picture_size, backbone.picture_size, 3))
+    model = CaptioningModel(
+        backbone.feature_size, vocabulary.size, embedding_size=4, decoder={"units": 5}
+    )
+    model.build()
+    options = CaptioningOptions(SEARCH, max_pixels=1 << 20)
+    return CaptioningService(randomize(model), backbone, vocabulary, options)
+
+
+EVERY_SERVICE = {
+    "translation": translation,
+    "language_model": language_model,
+    "classification": classification,
+    "tagging": tagging,
+    "answering": answering,
+    "captioning": captioning,
+}
