@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import time
 
@@ -123,20 +124,24 @@ def test_a_disturbed_training_ends_as_an_undisturbed_one(slurm, commands, tiny, 
     assert " done " in commands("jobs", str(tiny)).stdout.decode()
 
 
-def test_an_array_prepares_the_files_of_one_machine(commands, prepared_folder, tmp_path):
-    experiment = prepared_folder / "tiny.yaml"
+def test_an_array_prepares_the_files_of_one_machine(commands, prepared_folder, tiny):
+    """Its jobs are queued from within a job, which waits for them on the other node."""
     settings = (
-        f"workspace={tmp_path / 'run'}",
+        "cluster.runner=slurm",
         "cluster.running_mode=in_memory",
         "cluster.array_jobs=2",
         "cluster.workers=1",
     )
-    commands("prepare", str(experiment), "--", "--runner=slurm", overrides=settings)
+    run = tiny.parent / "run"
+    shutil.rmtree(run / "data")
+    commands("submit", str(tiny), "--to", "slurm", "--stage", "prepare", overrides=settings)
+    job = Submitted(tiny)
+    job.wait(lambda: job.status.state == "done")
 
     def files(folder):
         return {path.name: path.read_bytes() for path in (folder / "data").iterdir()}
 
-    assert files(tmp_path / "run") == files(prepared_folder / "run")
+    assert files(run) == files(prepared_folder / "run")
 
 
 def test_a_mistake_ends_the_stages_behind_it_and_is_not_tried_again(commands, tiny):
