@@ -38,7 +38,7 @@ from serving.client import Client, ServerFailure
 CALLERS = (1, 8, 32, 128)
 START_SECONDS = 300
 # Of each protocol, where both are asked at once.
-FEW_CALLERS = 16
+FEW_CALLERS = 4
 MOST_GROWTH = 0.05
 Futures = list["concurrent.futures.Future[Outcome]"]
 

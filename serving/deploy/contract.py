@@ -114,7 +114,4 @@ class Target(abc.ABC):
 
         Returns:
             Text by path relative to the folder; one of them, `README.md`, says how to start.
-
-        Raises:
-            UserError: If a package is missing.
         """

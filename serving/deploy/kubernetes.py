@@ -17,11 +17,18 @@ _PATIENCE_SECONDS = 300
 
 
 class Kubernetes(contract.Target):
-    """Servers that read versions from a volume, which `upload.sh` copies the export to."""
+    """Servers that read versions from a volume, which `upload.sh` copies the export to.
+
+    Raises:
+        UserError: If Kubernetes' client is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._client = kubernetes_models()
 
     def files(self, deployment: Deployment) -> Mapping[str, str]:
         """The manifests; those in folders of their own are not part of `kubectl apply -f .`."""
-        client = kubernetes_models()
+        client = self._client
         config = server_files(deployment)
         manifests = {
             "config.yaml": _config_map(client, deployment, config),
@@ -155,11 +162,10 @@ def _readme(deployment: Deployment) -> str:
     kubectl rollout status deployment/{deployment.label}
     kubectl port-forward service/{deployment.label} {REST_PORT} {GRPC_PORT}
 
-runs `{IMAGE}`, {deployment.replicas} servers at least and {deployment.max_replicas}
-at most, in the namespace that `kubectl` has; add `--namespace` to each command for another. Later
-versions are copied by `sh upload/upload.sh FOLDER`, and servers take them up by themselves, one
-look a second. Where the Prometheus operator runs, `kubectl apply -f monitoring` lets it read the
-servers' metrics.
+runs `{IMAGE}`, {deployment.replicas} servers at least and {deployment.max_replicas} at most, in
+the namespace of `kubectl`'s context. Later versions are copied by `sh upload/upload.sh FOLDER`, and
+servers take them up by themselves, one look a second. Where the Prometheus operator runs, `kubectl
+apply -f monitoring` lets it read the servers' metrics.
 
 The volume is claimed as `ReadWriteMany`, since the servers of all machines read it. Where the
 cluster's default has no such storage, name a class that has it in `deploy.storage_class` of the

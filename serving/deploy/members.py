@@ -12,7 +12,7 @@ def make_target(name: str) -> Target:
     """The target of a name.
 
     Raises:
-        UserError: If there is none.
+        UserError: If there is none, or a package that it needs is not installed.
     """
     if name not in TARGETS:
         raise UserError(f"--target {name}: expected one of {', '.join(TARGETS)}")

@@ -1,6 +1,7 @@
 """Folders that run TensorFlow Serving: what its files say, and that a server can be run by them."""
 
 import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -47,6 +48,12 @@ def manifests(deployment):
 def test_an_unknown_target_is_told_with_those_there_are():
     with pytest.raises(UserError, match="--target swarm: expected one of docker, kubernetes"):
         make_target("swarm")
+
+
+def test_a_missing_package_is_told_with_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(UserError, match=r"pip install 'seqloom\[kubernetes\]'"):
+        make_target("kubernetes")
 
 
 @pytest.mark.parametrize("target", TARGETS)
