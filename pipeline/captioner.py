@@ -1,17 +1,16 @@
 """Captioning with a model in memory, as training and evaluation do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from models.captioning import CaptioningModel
-from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary, with_begin, with_end
 from pipeline.batches import Pairs
-from pipeline.like_length import in_batches
 from pipeline.prepare.picture_files import StoredPicture
+from pipeline.writer import Writer
 
 
 class Picture(NamedTuple):
@@ -35,56 +34,27 @@ def read_all(model: CaptioningModel, pictures: Sequence[Picture]) -> np.ndarray:
     return np.stack([each.stored.read(model.reads) for each in pictures])
 
 
-class Captioner:
-    """Captions pictures by a search.
+class Captioner(Writer[Picture]):
+    """Captions pictures, which are all of one size."""
 
-    Args:
-        model: The model.
-        captions: Vocabulary of captions.
-        options: The search.
-        batch_size: Pictures a search.
-    """
+    _model: CaptioningModel
 
-    def __init__(
-        self,
-        model: CaptioningModel,
-        captions: TextVocabulary,
-        options: SearchOptions,
-        batch_size: int,
-    ):
-        self._model = model
-        self._captions = captions
-        self._options = options
-        self._batch_size = batch_size
-        self._caption = tf.function(
-            self._search,
-            input_signature=[
-                tf.TensorSpec([None] * 4, tf.uint8 if model.reads == "pixels" else tf.float32)
-            ],
-        )
+    @property
+    def packed(self) -> tf.TensorSpec:
+        """Features [B, R, C, F], or pixels [B, S, S, 3]."""
+        return tf.TensorSpec([None] * 4, tf.uint8 if self._model.reads == "pixels" else tf.float32)
 
-    def __call__(
-        self, pictures: Sequence[Picture], advance: Callable[[int], None] | None = None
-    ) -> list[str]:
-        """Caption.
+    def pack(self, sources: list[Picture]) -> np.ndarray:
+        """What the model reads of pictures."""
+        return read_all(self._model, sources)
 
-        Args:
-            pictures: The pictures.
-            advance: Told how many are done, after each batch.
+    def length(self, source: Picture) -> int:
+        """The same for all: they stay as they are."""
+        return 0
 
-        Returns:
-            A caption for each, in order.
-        """
-
-        def batch(some: list[Picture]) -> list[str]:
-            found = self._caption(read_all(self._model, some)).numpy()
-            return [text.decode("utf-8", "replace") for text in found]
-
-        return in_batches(pictures, [0] * len(pictures), self._batch_size, batch, advance)
-
-    def _search(self, pictures: tf.Tensor) -> tf.Tensor:
-        hypotheses = self._model.translate(self._model.see(pictures), self._options)
-        return self._captions.decode(hypotheses.ids[:, 0, :])  # [B]
+    def read(self, packed: tf.Tensor) -> tf.Tensor:
+        """Their features."""
+        return self._model.see(packed)
 
 
 def attend(

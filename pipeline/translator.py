@@ -1,63 +1,30 @@
 """Translating and aligning with a model in memory, as training and evaluation do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from models.encoder_decoder import EncoderDecoder
-from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary, ragged_ids, with_begin, with_end
-from pipeline.like_length import in_batches
+from pipeline.writer import Writer
 
 
-class Translator:
-    """Translates ids in batches of like length.
+class Translator(Writer[Sequence[int]]):
+    """Translates sentences, given as ids without marks."""
 
-    Args:
-        model: The model.
-        target: Vocabulary of the target.
-        options: The search.
-        batch_size: Sentences a search.
-    """
+    @property
+    def packed(self) -> tf.TensorSpec:
+        """Ids [B, S]."""
+        return tf.TensorSpec([None, None], tf.int32)
 
-    def __init__(
-        self,
-        model: EncoderDecoder,
-        target: TextVocabulary,
-        options: SearchOptions,
-        batch_size: int,
-    ):
-        self._model = model
-        self._target = target
-        self._options = options
-        self._batch_size = batch_size
-        self._translate = tf.function(
-            self._search, input_signature=[tf.TensorSpec([None, None], tf.int32)]
-        )
+    def pack(self, sources: list[Sequence[int]]) -> tf.Tensor:
+        """Ids, end mark last, padded."""
+        return with_end(ragged_ids(sources)).to_tensor()
 
-    def __call__(
-        self, sources: Sequence[Sequence[int]], advance: Callable[[int], None] | None = None
-    ) -> list[str]:
-        """Translate.
-
-        Args:
-            sources: Ids of each sentence, without marks.
-            advance: Told how many sentences are done, after each batch.
-
-        Returns:
-            A text for each source, in order.
-        """
-        lengths = [len(each) for each in sources]
-        return in_batches(sources, lengths, self._batch_size, self._translate_batch, advance)
-
-    def _translate_batch(self, sources: list[Sequence[int]]) -> list[str]:
-        found = self._translate(with_end(ragged_ids(sources)).to_tensor())  # [B]
-        return [text.decode("utf-8", "replace") for text in found.numpy()]
-
-    def _search(self, source: tf.Tensor) -> tf.Tensor:
-        hypotheses = self._model.translate(source, self._options)
-        return self._target.decode(hypotheses.ids[:, 0, :])  # [B]
+    def length(self, source: Sequence[int]) -> int:
+        """Pieces."""
+        return len(source)
 
 
 def align(

@@ -1,6 +1,6 @@
 """The section model: the network."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
 from pydantic import Field, NonNegativeFloat, PositiveFloat
@@ -224,6 +224,18 @@ class ModelSection(Section):
     visual_answering: VisualAnsweringOptions = VisualAnsweringOptions()
     language_model: LanguageModelOptions = LanguageModelOptions()
     initializer_range: PositiveFloat = Field(0.1, description="Weights start in U(-r, r).")
+
+    @property
+    def of_all_networks(self) -> dict[str, Any]:
+        """What the models of all tasks are told in the same words."""
+        return {
+            "cell": self.cell,
+            "embedding_size": self.embedding_size,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "cell_options": self.cell_options.model_dump(),
+            "variational_dropout": self.variational_dropout.model_dump(),
+        }
 
     @pydantic.model_validator(mode="after")
     def _tells_the_cell_what_it_takes(self):

@@ -44,16 +44,11 @@ class CaptioningTask(Task):
         model = CaptioningModel(
             backbone.feature_size,
             self.vocabularies.target.size,
-            cell=options.cell,
-            embedding_size=options.embedding_size,
-            dropout=options.dropout,
             kind=options.captioning.decoder,
             decoder=decoder,
             attention=options.attention.model_dump(),
             stochastic_weight=options.captioning.stochastic_weight,
-            initializer_range=options.initializer_range,
-            cell_options=options.cell_options.model_dump(),
-            variational_dropout=options.variational_dropout.model_dump(),
+            **options.of_all_networks,
             backbone=backbone if self._fine_tunes else None,
             name=self.experiment.export.model_name,
         )
@@ -94,20 +89,13 @@ class CaptioningJudge(Judge):
         self._task = task
         self._model = model
         self._tokenize = tokenizer_for(task.experiment.data.target_language)
-        self._captioners = {
-            kind: Captioner(
-                model,
-                task.vocabularies.target,
-                search_options(task.experiment, **({} if kind == "final" else {"kind": kind})),
-                task.experiment.search.batch_size,
-            )
-            for kind in ("greedy", "final")
-        }
+        given = (task.experiment, model, task.vocabularies.target)
+        self._greedy, self._final = Captioner.of(*given, kind="greedy"), Captioner.of(*given)
 
     def validate(self, pairs: Pairs, samples: int) -> Validation:
         """Caption greedily."""
         pictures = pictures_of(pairs)
-        found = self._captioners["greedy"](pictures)
+        found = self._greedy(pictures)
         scores = score_captions(found, [each.references for each in pictures], self._tokenize)
         metrics = {
             "cider": scores.cider_d.value,
@@ -120,7 +108,7 @@ class CaptioningJudge(Judge):
         """Caption with the experiment's search."""
         pictures = pictures_of(pairs)
         with counting(console, "captioning", len(pictures), "pictures") as advance:
-            found = self._captioners["final"](pictures, advance)
+            found = self._final(pictures, advance)
         scores = score_captions(found, [each.references for each in pictures], self._tokenize)
         scores.table(console)
         search = self._task.experiment.search.model_dump()

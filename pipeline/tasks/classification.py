@@ -37,13 +37,8 @@ class ClassificationTask(Task):
             self.vocabularies.target.size,
             pooling=self.pooling,
             attention_units=options.classification.attention_units,
-            cell=options.cell,
-            embedding_size=options.embedding_size,
-            dropout=options.dropout,
             encoder=options.encoder.model_dump(),
-            initializer_range=options.initializer_range,
-            cell_options=options.cell_options.model_dump(),
-            variational_dropout=options.variational_dropout.model_dump(),
+            **options.of_all_networks,
             name=self.experiment.export.model_name,
         )
         model.build()

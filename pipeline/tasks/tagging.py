@@ -31,15 +31,10 @@ class TaggingTask(Task):
         model = TaggingModel(
             self.source.size,
             self.vocabularies.target.size,
-            cell=options.cell,
-            embedding_size=options.embedding_size,
-            dropout=options.dropout,
             encoder=options.encoder.model_dump(),
             spelling=self._spelling(),
             word_dropout=options.tagging.word_dropout,
-            initializer_range=options.initializer_range,
-            cell_options=options.cell_options.model_dump(),
-            variational_dropout=options.variational_dropout.model_dump(),
+            **options.of_all_networks,
             name=self.experiment.export.model_name,
         )
         model.build()

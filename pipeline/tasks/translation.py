@@ -29,15 +29,10 @@ class TranslationTask(Task):
         model = TranslationModel(
             self.source.size,
             self.vocabularies.target.size,
-            cell=options.cell,
-            embedding_size=options.embedding_size,
-            dropout=options.dropout,
             encoder=options.encoder.model_dump(),
             decoder=options.decoder.model_dump(),
             attention=options.attention.model_dump(),
-            initializer_range=options.initializer_range,
-            cell_options=options.cell_options.model_dump(),
-            variational_dropout=options.variational_dropout.model_dump(),
+            **options.of_all_networks,
             name=self.experiment.export.model_name,
         )
         model.build()
@@ -77,26 +72,19 @@ class TranslationJudge(Judge):
         self._model = model
         self._task = task
         self._tokenize = tokenizer_for(task.experiment.data.target_language)
-        self._translators = {
-            kind: Translator(
-                model,
-                task.vocabularies.target,
-                search_options(task.experiment, **({} if kind == "final" else {"kind": kind})),
-                task.experiment.search.batch_size,
-            )
-            for kind in ("greedy", "final")
-        }
+        given = (task.experiment, model, task.vocabularies.target)
+        self._greedy, self._final = Translator.of(*given, kind="greedy"), Translator.of(*given)
 
     def validate(self, pairs: Pairs, samples: int) -> Validation:
         """Translate greedily."""
-        hypotheses = self._translators["greedy"](pairs.source_ids)
+        hypotheses = self._greedy(pairs.source_ids)
         metrics = bleu_and_chrf(hypotheses, pairs.targets, self._tokenize)
         return Validation(metrics, self._samples(pairs, hypotheses, samples))
 
     def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
         """Translate with the experiment's search."""
         with counting(console, "translating", len(pairs.sources), "sentences") as advance:
-            hypotheses = self._translators["final"](pairs.source_ids, advance)
+            hypotheses = self._final(pairs.source_ids, advance)
         lengths = [len(each) for each in pairs.source_ids]
         scores = score_translations(hypotheses, pairs.targets, lengths, self._tokenize)
         scores.table(console)

@@ -1,0 +1,94 @@
+"""Texts for many sources by a model in memory, as training and evaluation want them."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+import tensorflow as tf
+
+from models.encoder_decoder import EncoderDecoder
+from models.search.hypotheses import SearchOptions
+from models.tokenizers import TextVocabulary
+from pipeline.assembly import search_options
+from pipeline.experiment import Experiment
+from pipeline.like_length import in_batches
+
+Item = TypeVar("Item")
+
+
+class Writer(abc.ABC, Generic[Item]):
+    """Contract of the family: a text for each source, by one search a batch of like length.
+
+    Members say what tensor some sources are, and what the model takes of it.
+
+    Args:
+        model: The model.
+        target: Vocabulary of the texts.
+        options: The search.
+        batch_size: Sources a search.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        target: TextVocabulary,
+        options: SearchOptions,
+        batch_size: int,
+    ):
+        self._model = model
+        self._target = target
+        self._options = options
+        self._batch_size = batch_size
+        self._write = tf.function(self._search, input_signature=[self.packed])
+
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        model: EncoderDecoder,
+        target: TextVocabulary,
+        **changes: int | str,
+    ) -> Self:
+        """One that searches as an experiment says, but for fields of `SearchOptions`."""
+        options = search_options(experiment, **changes)
+        return cls(model, target, options, experiment.search.batch_size)
+
+    def __call__(
+        self, sources: Sequence[Item], advance: Callable[[int], None] | None = None
+    ) -> list[str]:
+        """Write.
+
+        Args:
+            sources: The sources.
+            advance: Told how many are done, after each batch.
+
+        Returns:
+            A text for each, in order.
+        """
+        lengths = [self.length(each) for each in sources]
+        return in_batches(sources, lengths, self._batch_size, self._batch, advance)
+
+    @property
+    @abc.abstractmethod
+    def packed(self) -> tf.TensorSpec:
+        """What `pack` gives of any number of sources."""
+
+    @abc.abstractmethod
+    def pack(self, sources: list[Item]) -> Any:
+        """A tensor or array of some sources, [B, ...]."""
+
+    @abc.abstractmethod
+    def length(self, source: Item) -> int:
+        """By which sources are put together."""
+
+    def read(self, packed: tf.Tensor) -> tf.Tensor:
+        """What the model takes of a packed tensor."""
+        return packed
+
+    def _batch(self, sources: list[Item]) -> list[str]:
+        found = self._write(self.pack(sources)).numpy()  # [B]
+        return [text.decode("utf-8", "replace") for text in found]
+
+    def _search(self, packed: tf.Tensor) -> tf.Tensor:
+        hypotheses = self._model.translate(self.read(packed), self._options)
+        return self._target.decode(hypotheses.ids[:, 0, :])  # [B]
