@@ -31,7 +31,7 @@ def test_the_fingerprint_follows_what_decides_the_records(corpus, make_experimen
 
 def test_the_fingerprint_follows_nothing_else(corpus, make_experiment):
     assert data_fingerprint(
-        make_experiment([corpus], search={"beam_size": 2}, cluster={"workers": 7})
+        make_experiment([corpus], search={"beam_size": 2}, cluster={"intra_op_threads": 7})
     ) == data_fingerprint(make_experiment([corpus]))
 
 
