@@ -1,9 +1,12 @@
 """The export stage: what a version holds, and that its signatures answer as the model does."""
 
+import io
 import json
+import shutil
 
 import numpy as np
 import pytest
+import rich.console
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from hostile_strings import hostile_strings
@@ -11,10 +14,12 @@ from hostile_strings import hostile_strings
 from models.errors import UserError
 from models.tokenizers import with_begin, with_end
 from pipeline.assembly import search_options
+from pipeline.experiment.stages import GraphBatchingSection
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.export import export, is_exported
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import restore_best
+from serving.saved_model_graph import SavedModelGraph
 from serving.warmup import read_warmup
 
 TEXTS = ["sun moon", "rain rain snow fog", "", "wind", "unknown words 中文", "sky " * 50]
@@ -23,11 +28,6 @@ TEXTS = ["sun moon", "rain rain snow fog", "", "wind", "unknown words 中文", "
 @pytest.fixture(scope="module")
 def exported(trained_folder, tmp_path_factory):
     """(experiment, workspace, version folder, restored model, vocabularies)."""
-    import io
-    import shutil
-
-    import rich.console
-
     folder = tmp_path_factory.mktemp("exported")
     shutil.copytree(trained_folder, folder, dirs_exist_ok=True)
     path = folder / "tiny.yaml"
@@ -172,3 +172,25 @@ def test_linter_findings_stop_the_export(exported, monkeypatch, console):
     with pytest.raises(UserError, match="found"):
         export(experiment, workspace, console)
     assert [path.name for path in (workspace.export / "translation").iterdir()] == ["1"]
+
+
+def test_batches_inside_the_graph_answer_as_the_model_alone(exported, signatures):
+    experiment, workspace, *_ = exported
+    section = GraphBatchingSection(max_batch_size=4, batch_timeout_micros=0)
+    together = experiment.model_copy(
+        update={"export": experiment.export.model_copy(update={"batching": section})}
+    )
+    version = export(together, workspace, rich.console.Console(file=io.StringIO()))
+    functions = SavedModelGraph.read(version).meta_graph.graph_def.library.function
+    nodes = [node for each in functions for node in each.node_def if node.op == "BatchFunction"]
+    queues = {node.attr["shared_name"].s for node in nodes}
+    assert len(queues) == len(nodes) == len(signatures)
+    loaded = tf.saved_model.load(str(version)).signatures
+    # More texts than a batch holds, and each as long as it likes.
+    for name in ("serving_default", "nbest"):
+        answer = loaded[name](text=tf.constant(TEXTS))
+        for alias, expected in signatures[name](text=tf.constant(TEXTS)).items():
+            if expected.dtype == tf.string:
+                assert answer[alias].numpy().tolist() == expected.numpy().tolist()
+            else:
+                np.testing.assert_allclose(answer[alias], expected, rtol=1e-4)
