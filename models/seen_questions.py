@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from models.encoders import EncoderOutput, RecurrentEncoder
+from models.initializers import uniform
 from models.vision.contract import Backbone
 from models.vision.kinds import make_backbone
 from models.vision.neighbours import distinct_neighbours
@@ -37,7 +38,7 @@ class SeenQuestionEncoder(keras.layers.Layer):
         backbone: `name` and `weights` of `models.vision.kinds.make_backbone`, of a network that
             is trained; None where features are given.
         dropout: On embeddings, between layers and on cells.
-        initializer_range: Kernels of the question's layers start in U(-range, range).
+        initializer_range: Kernels start in U(-range, range), but for the network's.
         **options: The rest of `RecurrentEncoder`'s, and of the layer.
     """
 
@@ -70,6 +71,7 @@ class SeenQuestionEncoder(keras.layers.Layer):
         self.cells = keras.layers.Dense(
             self.memory_size,
             activation="tanh",
+            kernel_initializer=uniform(initializer_range),
             dtype=self.dtype_policy,
             name="cells",
         )

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from models.attention.contract import Draw
+from models.initializers import uniform
 from models.projection import VocabularyProjection
 from models.reads import Reads
 from models.seen_questions import SeenQuestionEncoder, without_weights
@@ -35,9 +36,8 @@ class VisualAnsweringModel(SequenceModel):
 
     The question's final state asks for cells of the picture, several times if there are more
     hops (`models.reads.Reads`). What the last one asked, u, what it found, c, and their product
-    go through two layers, `h = relu(W [u; c; u ⊙ c] + b)` and `relu(V h + a)`, from which labels
-    are projected: the answer yes depends on whether both agree, and on whether that is denied,
-    which no sum of the two can tell.
+    give `relu(W [u; c; u ⊙ c] + b)`, from which labels are projected: whether a question is
+    answered by yes depends on whether both agree, which a sum of the two cannot tell.
 
     Inputs are those of `models.seen_questions.SeenQuestionEncoder`. Labels are [B, 1].
 
@@ -50,8 +50,7 @@ class VisualAnsweringModel(SequenceModel):
         dropout: Share dropped on embeddings, between layers, on cells and on features.
         encoder: The rest of the options of `SeenQuestionEncoder`.
         attention: Options of `models.attention.kinds.make_attention`.
-        initializer_range: Kernels start in U(-range, range), but for those of layers that are
-            not recurrent, which start as Glorot & Bengio 2010 have it.
+        initializer_range: Kernels start in U(-range, range).
         cell_options: What the cell takes of `models.cells.options`.
         variational_dropout: Shares dropped by one mask a sequence.
 
@@ -105,9 +104,12 @@ class VisualAnsweringModel(SequenceModel):
         self.reads = Reads(
             self.size, hops, self.options["attention"], initializer_range, **own, name="reads"
         )
-        self.joined, self.judged = (
-            keras.layers.Dense(self.size, activation="relu", **own, name=name)
-            for name in ("joined", "judged")
+        self.joined = keras.layers.Dense(
+            self.size,
+            activation="relu",
+            kernel_initializer=uniform(initializer_range),
+            **own,
+            name="joined",
         )
         self.dropout = keras.layers.Dropout(dropout, **own, name="dropout")
         self.projection = VocabularyProjection(
@@ -119,7 +121,6 @@ class VisualAnsweringModel(SequenceModel):
         self.encoder.build()
         self.reads.build()
         self.joined.build((None, None, 3 * self.size))
-        self.judged.build((None, None, self.size))
         self.projection.build()
         self.built = True
 
@@ -168,6 +169,6 @@ class VisualAnsweringModel(SequenceModel):
         asked = summary(words.final_states, self.encoder.stack)  # [B, M]
         read = self.reads(asked, memory, training=training)
         both = [read.query, read.context, read.query * read.context]
-        features = self.judged(self.joined(tf.concat(both, 2)))  # [B, 1, M]
+        features = self.joined(tf.concat(both, 2))  # [B, 1, M]
         maps = tf.reshape(read.weights, [shape[0], self.reads.hops, shape[1], shape[2]])
         return _Looked(self.dropout(features, training=training), maps, read.draw)

@@ -37,9 +37,7 @@ def _row(options, grid, question, arrays):
         maps.append(weights.reshape(grid.shape[:2]))
     kernel, bias = arrays["joined"]
     joined = np.maximum(np.concatenate([query, context, query * context]) @ kernel + bias, 0.0)
-    kernel, bias = arrays["judged"]
-    judged = np.maximum(joined @ kernel + bias, 0.0)
-    return project(judged, *arrays["projection"]), np.stack(maps)
+    return project(joined, *arrays["projection"]), np.stack(maps)
 
 
 def _final(options, embedded, weights):
@@ -64,7 +62,6 @@ def parts_of(model):
         "cells": encoder.cells,
         "attention": model.reads.attention,
         "joined": model.joined,
-        "judged": model.judged,
         "projection": model.projection,
     }
     if model.reads.hops > 1:
