@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from pipeline.monitor.event_log import EventLog, png_of
 from pipeline.monitor.fonts import lettering
@@ -20,7 +20,7 @@ _DOTS_PER_INCH = 80
 _FONT_SIZE = 10
 _LONGEST_LABEL = 20
 _WORD_START = "▁"
-_LIGHT = 0.7  # of the map over the picture where it is brightest
+_DARKEST = 0.15  # of the light, where a word did not look
 
 
 class AttentionMaps(Panel):
@@ -69,25 +69,29 @@ def draw_maps(pixels: np.ndarray, maps: np.ndarray, pieces: list[str]) -> Figure
     places[0].imshow(pixels)
     places[0].set_title(f"the first {MOST_WORDS} words" if cut else "", **style)
     for axes, word, weights in zip(places[1:], words, maps, strict=False):
-        _draw_map(axes, pixels, weights)
+        axes.imshow(lit(pixels, weights))
         axes.set_title(letters.spell(word)[:_LONGEST_LABEL], **style)
     figure.tight_layout(pad=0.4)
     return figure
 
 
-def _draw_map(axes: Axes, pixels: np.ndarray, weights: np.ndarray) -> None:
+def lit(pixels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """A picture that is dark but where a word looked.
+
+    Args:
+        pixels: Uint8 [H, W, 3].
+        weights: Float [R, C].
+
+    Returns:
+        Uint8 [H, W, 3].
+    """
+    shares = weights / max(float(weights.max()), 1e-9)  # [R, C]
     height, width = pixels.shape[:2]
-    axes.imshow(pixels.mean(2), cmap="gray", vmin=0, vmax=255)
-    brightest = max(float(weights.max()), 1e-9)
-    axes.imshow(
-        weights,
-        cmap="magma",
-        vmin=0.0,
-        vmax=brightest,
-        alpha=_LIGHT * weights / brightest,
-        extent=(-0.5, width - 0.5, height - 0.5, -0.5),
-        interpolation="bilinear",
+    smooth = Image.fromarray(shares.astype(np.float32)).resize(
+        (width, height), Image.Resampling.BILINEAR
     )
+    light = _DARKEST + (1.0 - _DARKEST) * np.asarray(smooth)  # [H, W]
+    return (pixels * light[..., np.newaxis]).astype(np.uint8)
 
 
 def words_of(pieces: list[str], maps: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.monitor.attention_maps import MOST_WORDS, AttentionMaps, draw_maps, words_of
+from pipeline.monitor.attention_maps import MOST_WORDS, AttentionMaps, draw_maps, lit, words_of
 from pipeline.monitor.event_log import EventLog
 from pipeline.monitor.panel import Observation, ValidationSamples
 
@@ -22,7 +22,7 @@ def drawn(figure):
 
 
 def test_a_map_is_bright_where_its_word_looked():
-    grey = np.full([70, 70, 3], 60, np.uint8)
+    grey = np.full([70, 70, 3], 200, np.uint8)
     maps = np.zeros([1, 7, 7], np.float32)
     maps[0, 1, 5] = 0.3
     figure = draw_maps(grey, maps, ["dog"])
@@ -39,6 +39,14 @@ def test_a_map_is_bright_where_its_word_looked():
 
     others = [at(row, column) for row, column in np.ndindex(7, 7) if (row, column) != (1, 5)]
     assert at(1, 5) > max(others) + 50
+
+
+def test_light_goes_by_the_brightest_cell():
+    pixels = np.full([4, 4, 3], 100, np.uint8)
+    weights = np.array([[0.1, 0.0], [0.05, 0.0]])
+    corners = lit(pixels, weights)[[0, 0, -1, -1], [0, -1, 0, -1], 0]
+    np.testing.assert_allclose(corners, [100, 15, 57.5, 15], atol=1)
+    assert lit(pixels, np.zeros([2, 2])).max() == 15
 
 
 def test_pieces_of_a_word_look_together():
