@@ -19,8 +19,7 @@ stage() {
 }
 
 stop_server() {
-    kill "$server" 2>/dev/null && wait "$server" 2>/dev/null
-    return 0
+    { kill "$server" && wait "$server"; } 2>/dev/null || true
 }
 
 start_server() {
