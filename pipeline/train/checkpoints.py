@@ -3,6 +3,7 @@
 import errno
 import os
 import pathlib
+import re
 import shutil
 
 import keras
@@ -35,6 +36,9 @@ _FREE_SETTINGS = {
 
 # What a system says that takes no more of a file.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+# Where in a graph an error came about, which TensorFlow tells too.
+_OPERATIONS = re.compile(r"\{\{function_node .*?\}\} | \[Op:\w+\]")
 
 # What TensorFlow raises for a file that is torn or is of another model.
 _UNREADABLE = (tf.errors.OpError, AssertionError, ValueError, IndexError)
@@ -236,7 +240,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, AssertionError):
         return "it holds other variables"
     text = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    return next(iter(text.splitlines()), type(error).__name__)
+    line = next(iter(text.splitlines()), type(error).__name__)
+    return _OPERATIONS.sub("", line)
 
 
 def _is_full(error: tf.errors.OpError) -> bool:
