@@ -1,15 +1,19 @@
 """Batches made inside an exported graph, by the server's own executor."""
 
 import concurrent.futures
+import io
 
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 
 from serving import linter
+from serving.export import export_service
 from serving.graph_batching import GraphBatching, batched
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
+from tests.serving.every_service import captioning
 
 FOREVER = 60_000_000
 TEXT = [tf.TensorSpec([None], tf.string, name="text")]
@@ -142,3 +146,34 @@ def test_long_requests_run_in_parts(load):
     answer = ask(session, "upper", text=texts(*words))
     assert answer["text"] == [word.upper() for word in words]
     assert max(answer["rows"]) <= 4
+
+
+def test_a_picture_that_cannot_be_read_fails_alone(tmp_path):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a dog on a mat"] * 10),
+        model_writer=model,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        minloglevel=3,
+    )
+    service = captioning(model.getvalue())
+    service.declared = service.declared[:1]
+    batching = GraphBatching(max_batch_size=3, batch_timeout_micros=FOREVER)
+    export_service(service, tmp_path / "1", "captioning", {}, batching)
+    session = SavedModelSession(tmp_path / "1")
+    picture = tf.io.encode_png(np.full([8, 8, 3], 99, np.uint8)).numpy()
+    name = service.declared[0].name
+    found = together(
+        [
+            (session, name, {"image_bytes": texts(content)})
+            for content in (picture, b"no picture", picture)
+        ]
+    )
+    assert [answer["error_code"][0] == 0 for answer in found] == [True, False, True]
+    assert found[0]["caption"] == found[2]["caption"]
+    session.close()
