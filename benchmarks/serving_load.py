@@ -3,7 +3,7 @@
 Starts `seqloom serve` on an export, unbatched and batched as `seqloom deploy` batches, and asks it
 one sentence a request, by several callers at once:
 
-    python benchmarks/serving.py runs/demo/export/translation \
+    python benchmarks/serving_load.py runs/demo/export/translation \
         --texts runs/demo/scores/test.source.txt
 
 `--soak MINUTES` asks for so long and tells what memory the server gained after it was warm;
