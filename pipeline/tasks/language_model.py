@@ -47,17 +47,12 @@ class LanguageModelTask(Task):
         options = self.experiment.model
         model = LanguageModel(
             self.vocabularies.target.size,
-            cell=options.cell,
-            embedding_size=options.embedding_size,
-            dropout=options.dropout,
             layers=options.decoder.layers,
             units=options.decoder.units,
             residual=options.decoder.residual,
             **options.language_model.model_dump(),
             stream=self.stream,
-            initializer_range=options.initializer_range,
-            cell_options=options.cell_options.model_dump(),
-            variational_dropout=options.variational_dropout.model_dump(),
+            **options.of_all_networks,
             name=self.experiment.export.model_name,
         )
         model.build()

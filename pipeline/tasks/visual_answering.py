@@ -55,14 +55,9 @@ class VisualAnsweringTask(Task):
         options = self.experiment.model
         sizes = self.source.size, self.vocabularies.target.size
         common: dict[str, Any] = {
-            "cell": options.cell,
-            "embedding_size": options.embedding_size,
-            "dropout": options.dropout,
+            **options.of_all_networks,
             "encoder": {**options.encoder.model_dump(), **self._pictures()},
             "attention": options.attention.model_dump(),
-            "initializer_range": options.initializer_range,
-            "cell_options": options.cell_options.model_dump(),
-            "variational_dropout": options.variational_dropout.model_dump(),
             "name": self.experiment.export.model_name,
         }
         model: VisualAnsweringModel | VisualGenerationModel
