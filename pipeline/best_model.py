@@ -50,6 +50,7 @@ def load_best(task: Task, workspace: Workspace) -> BestModel:
     others: dict[str, int] = {}
     for other in other_runs(task.experiment, workspace):
         experiment = _experiment_of(other)
+        other = Workspace(other.root, experiment.data.folder)
         _check_task(experiment, task.experiment, other)
         _check_vocabularies(other, workspace)
         _check_splits(experiment, task.experiment, other)

@@ -183,6 +183,9 @@ def test_runs_are_others_each_once_and_trained(refusal, untrained):
     assert "same: named twice" in refusal("same", "other", "run/../same")
     assert "none: no run is there" in refusal("none")
     assert f"{untrained}/train/best: no trained model yet" in refusal(untrained)
+    (untrained / "data").rename(untrained / "elsewhere")  # data.folder says where it is
+    change(untrained / "experiment.yaml", "folder: null", f"folder: {untrained}/elsewhere")
+    assert f"{untrained}/train/best: no trained model yet" in refusal(untrained)
 
 
 def test_a_run_of_another_vocabulary_or_task_is_refused(refusal, untrained):
