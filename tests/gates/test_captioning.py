@@ -14,9 +14,9 @@ name: photos
 workspace: {folder}/run
 data:
   target_language: en
-  train: [{corpus}]
-  valid: [{corpus}]
-  test: [{corpus}]
+  train: [{{format: coco, path: {folder}/captions.json, images: {images}}}]
+  valid: [{{format: coco, path: {folder}/few.json, images: {images}}}]
+  test: [{{format: coco, path: {folder}/captions.json, images: {images}}}]
   shards: 1
 vocabulary: {{algorithm: word, target_size: 4000}}
 model:
@@ -29,7 +29,7 @@ train:
   max_steps: 160
   batch_tokens: 1024
   learning_rate: 0.003
-  validate_every: 80
+  validate_every: 160
   checkpoint_every: 160
 search: {{beam_size: 3, max_length_extra: 30}}
 cluster: {{workers: 1, running_mode: in_memory}}
@@ -53,9 +53,9 @@ def test_photos_are_learned_by_heart(tmp_path):
     assert len(rows) == 94
     one_each = [{"file": row["file"], "captions": row["captions"][:1]} for row in rows]
     (tmp_path / "captions.json").write_text(json.dumps(one_each))
-    corpus = f"{{format: coco, path: {tmp_path}/captions.json, images: {folder}/images}}"
+    (tmp_path / "few.json").write_text(json.dumps(one_each[:8]))
     experiment = tmp_path / "photos.yaml"
-    experiment.write_text(EXPERIMENT.format(folder=tmp_path, corpus=corpus))
+    experiment.write_text(EXPERIMENT.format(folder=tmp_path, images=folder / "images"))
     for stage in ("prepare", "train", "evaluate"):
         seqloom(stage, str(experiment))
     scores = json.loads((tmp_path / "run/scores/test.json").read_text())
