@@ -4,10 +4,10 @@ Beside a shard lie NumPy arrays of as many rows as its records have different pi
 tell the row, so that captions are shuffled without moving what they are about, and a row is read
 where a batch needs it.
 
-| file | rows | for |
-|---|---|---|
-| `<shard>.features.npy` | float32 [R, C, F], what a frozen network makes of the picture | the model |
-| `<shard>.pixels.npy` | uint8 [S, S, 3], the middle square as the network sees it | a network that is trained, and pictures in TensorBoard |
+- `<shard>.features.npy`, float32 [R, C, F]: what a frozen network makes of each picture; for the
+  model.
+- `<shard>.pixels.npy`, uint8 [R, S, S, 3]: the middle square as the network sees it; for a network
+  that is trained, and for pictures in TensorBoard.
 """
 
 import os
