@@ -64,6 +64,8 @@ setuptools.setup(
         "pictures": ["scikit-image==0.26.0"],
         # Questions about pictures of shapes, for data/build_easy_vqa.py; no code of it is run.
         "easy-vqa": ["easy-vqa==1.0"],
+        # Reads the videos of lip reading when records are made; folders of frames need none.
+        "video": ["av==18.1.0"],
         "fonts": ["pylopdf-fonts-zh-cn==0.1.1"],  # Chinese in attention pictures; Noto Sans SC
         "dev": [
             "pytest==9.2.0",

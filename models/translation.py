@@ -83,9 +83,7 @@ class TranslationModel(EncoderDecoder):
             "variational_dropout": self.options["variational_dropout"],
             "dtype": self.dtype_policy,
         }
-        self.encoder: Any = self.encoder_type(
-            source_vocabulary_size, **common, **self.options["encoder"], name="encoder"
-        )
+        self.encoder: Any = self.make_encoder(source_vocabulary_size, common)
         self.decoder = self._make_decoder(target_vocabulary_size, common)
         self.projection = VocabularyProjection(
             target_vocabulary_size,
@@ -93,6 +91,12 @@ class TranslationModel(EncoderDecoder):
             initializer_range,
             dtype=self.dtype_policy,
             name="projection",
+        )
+
+    def make_encoder(self, vocabulary_size: int, common: dict[str, Any]) -> keras.layers.Layer:
+        """What reads the source, given the options that encoder and decoder have in common."""
+        return self.encoder_type(
+            vocabulary_size, **common, **self.options["encoder"], name="encoder"
         )
 
     def build(self, *_: Any) -> None:

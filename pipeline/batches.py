@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.batch_plan import BatchOptions, plan_batches
-from pipeline.picture_rows import PictureRows
+from pipeline.picture_rows import ClipRows, PictureRows
 from pipeline.places import NO_PICTURES, Place, no_url
 from pipeline.prepare.picture_files import Kind, StoredPicture
 from pipeline.prepare.records import (
@@ -35,7 +35,7 @@ _AHEAD = 8
 Marked = tuple[dict[str, tf.RaggedTensor | tf.Tensor], tf.RaggedTensor]
 # What a batch's source and target ids, ragged int32 without marks, are to a task; it is given the
 # texts of the sources too, strings [B], where it asks for them, or its pictures, as
-# `PictureRows.gather` gives them.
+# `PictureRows.gather` gives them, or its clips, as `ClipRows.gather` does.
 Mark = Callable[..., Marked]
 
 
@@ -46,7 +46,7 @@ class Pairs(NamedTuple):
     target_ids: list[list[int]]  # without marks
     sources: list[str]
     targets: list[str]
-    pictures: list[StoredPicture] = []  # empty where a task has no pictures
+    pictures: list[StoredPicture] = []  # empty where a task has none, nor clips
 
     def first(self, count: int) -> "Pairs":
         """The first pairs."""
@@ -69,6 +69,7 @@ def training_batches(
     texts: bool = False,
     pictures: Kind | None = None,
     together: bool = False,
+    clips: bool = False,
 ) -> tf.data.Dataset:
     """Batches of one epoch, shuffled.
 
@@ -82,6 +83,7 @@ def training_batches(
         texts: Give `mark` the texts of the sources.
         pictures: Give `mark` this of the records' pictures.
         together: Records about one picture follow each other, in place of those of like length.
+        clips: The pictures are clips, whose frames the source ids number.
 
     Returns:
         A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
@@ -89,7 +91,7 @@ def training_batches(
     paths = record_files(shards)
     random.Random(f"{seed} {epoch}").shuffle(paths)
     pools = _pools(paths, options.shuffle_pool, _asked(texts, pictures))
-    rows = _rows(shards, pictures)
+    rows = _rows(shards, pictures, clips)
 
     def cut(index: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
         return _cut(pool, options, mark, rows, together, tf.stack([seed, epoch, index]))
@@ -105,11 +107,12 @@ def validation_batches(
     texts: bool = False,
     pictures: Kind | None = None,
     together: bool = False,
+    clips: bool = False,
 ) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
     asked = _asked(texts, pictures)
     pools = _pools(record_files(shards), options.shuffle_pool, asked)
-    rows = _rows(shards, pictures)
+    rows = _rows(shards, pictures, clips)
     return _ahead(pools.flat_map(lambda pool: _cut(pool, options, mark, rows, together, None)))
 
 
@@ -170,11 +173,12 @@ def _asked(texts: bool, pictures: Kind | None) -> tuple[str, ...]:
     return (SOURCE_TEXT,) * texts + (PICTURE_SHARD, PICTURE) * (pictures is not None)
 
 
-def _rows(shards: Sequence[Place], pictures: Kind | None) -> PictureRows | None:
+def _rows(shards: Sequence[Place], pictures: Kind | None, clips: bool) -> PictureRows | None:
     """Where pictures come from, if they are asked for."""
     if not pictures or not shards:
         return None
-    return PictureRows(no_url(shards[0].parent, NO_PICTURES), pictures)
+    kind = ClipRows if clips else PictureRows
+    return kind(no_url(shards[0].parent, NO_PICTURES), pictures)
 
 
 def _spec(*names: str) -> dict:
@@ -236,7 +240,7 @@ def _cut(
         given = [tf.gather(pool[name], rows) for name in known if name in pool]
         if pictures is not None:
             stored = (tf.gather(pool[name], rows) for name in (PICTURE_SHARD, PICTURE))
-            given.append(pictures.gather(*stored))
+            given.append(pictures.gather(*stored, given[0]))
         inputs, labels = mark(*given)
         longest = tf.reduce_max(tf.gather(_lengths(pool), rows))
         return _padded(inputs, labels, options, longest)

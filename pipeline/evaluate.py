@@ -28,6 +28,7 @@ _UNITS = {
     "answering": "questions",
     "captioning": "pieces",
     "visual_answering": "answers",
+    "lip_reading": "pieces",
 }
 
 

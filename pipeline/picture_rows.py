@@ -1,6 +1,7 @@
-"""Pictures of records on their way into batches."""
+"""Pictures and clips of records on their way into batches."""
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -30,12 +31,13 @@ class PictureRows:
         self._dtype = first.dtype
         self._shape = first.shape[1:]
 
-    def gather(self, shards: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    def gather(self, shards: tf.Tensor, rows: tf.Tensor, sources: tf.RaggedTensor) -> tf.Tensor:
         """Pictures of a batch.
 
         Args:
             shards: String [B], as of `StoredPicture`.
             rows: Int64 [B], likewise.
+            sources: Source ids of the records, int32 [B, (S)].
 
         Returns:
             Float32 [B, R, C, F] of features, or uint8 [B, S, S, 3] of pixels.
@@ -49,3 +51,34 @@ class PictureRows:
             stored = StoredPicture(self._folder, shard.decode(), int(row))
             pictures[place] = stored.read(self._kind)
         return pictures
+
+
+class ClipRows(PictureRows):
+    """Clips likewise, of as many frames as their records have source ids."""
+
+    def gather(self, shards: tf.Tensor, rows: tf.Tensor, sources: tf.RaggedTensor) -> tf.Tensor:
+        """Clips of a batch, uint8 [B, T, S, S, 3], padded on the right with black frames."""
+        given = [shards, rows, sources.row_lengths()]
+        found = tf.numpy_function(self._read_clips, given, self._dtype, stateful=False)
+        return tf.ensure_shape(found, [None, None, *self._shape])
+
+    def _read_clips(self, shards: np.ndarray, rows: np.ndarray, frames: np.ndarray) -> np.ndarray:
+        stored = [
+            StoredPicture(self._folder, shard.decode(), int(row))
+            for shard, row in zip(shards, rows, strict=True)
+        ]
+        return stack_clips(
+            [
+                each.read_frames(self._kind, count)
+                for each, count in zip(stored, frames, strict=True)
+            ]
+        )
+
+
+def stack_clips(clips: Sequence[np.ndarray]) -> np.ndarray:
+    """Clips [T, ...] of any lengths as one array [B, T, ...], padded with zeros."""
+    longest = max(map(len, clips))
+    stacked = np.zeros([len(clips), longest, *clips[0].shape[1:]], clips[0].dtype)
+    for place, clip in enumerate(clips):
+        stacked[place, : len(clip)] = clip
+    return stacked

@@ -70,25 +70,25 @@ class Writer(abc.ABC, Generic[Item]):
 
     @property
     @abc.abstractmethod
-    def packed(self) -> tf.TensorSpec:
-        """What `pack` gives of any number of sources."""
+    def packed(self) -> Any:
+        """What `pack` gives of any number of sources, as `tf.TensorSpec`s."""
 
     @abc.abstractmethod
     def pack(self, sources: list[Item]) -> Any:
-        """A tensor or array of some sources, [B, ...]."""
+        """A tensor or array of some sources, [B, ...], or a dict of such."""
 
     @abc.abstractmethod
     def length(self, source: Item) -> int:
         """By which sources are put together."""
 
-    def read(self, packed: tf.Tensor) -> tf.Tensor:
-        """What the model takes of a packed tensor."""
+    def read(self, packed: Any) -> Any:
+        """What the model takes of what was packed."""
         return packed
 
     def _batch(self, sources: list[Item]) -> list[str]:
         found = self._write(self.pack(sources)).numpy()  # [B]
         return [text.decode("utf-8", "replace") for text in found]
 
-    def _search(self, packed: tf.Tensor) -> tf.Tensor:
+    def _search(self, packed: Any) -> tf.Tensor:
         hypotheses = self._model.translate(self.read(packed), self._options)
         return self._target.decode(hypotheses.ids[:, 0, :])  # [B]

@@ -41,6 +41,7 @@ TOP_K = "top_k"
 TOP_P = "top_p"
 SEED = "seed"
 IMAGE_BYTES = "image_bytes"
+FRAMES_BYTES = "frames_bytes"
 CAPTION = "caption"
 ERROR_CODE = "error_code"
 
@@ -54,7 +55,7 @@ class Field:
         dtype: Name of the TensorFlow type: `string`, `float32` or `int32`.
         axes: A letter an axis: `B` sentences, `N` hypotheses, `S` source pieces, `T` target
             pieces, `C` labels, `D` sentences of a text, `K` reads of it, `Y` rows and `X` columns
-            of a grid. No axis has a fixed size.
+            of a grid, `F` frames of a clip. No axis has a fixed size.
         meaning: What it holds, in a phrase.
     """
 
@@ -234,6 +235,33 @@ ALIGN_ANSWER = Signature(
 
 VISUAL_ANSWERING_SIGNATURES = (ASK_PICTURE, LOOK_AT_PICTURE)
 VISUAL_GENERATION_SIGNATURES = (ASK_PICTURE, ALIGN_ANSWER)
+
+_CLIP_INPUT = Field(
+    FRAMES_BYTES, "string", "BF", 'files of the frames of clips, as of pictures, padded with ""'
+)
+_CLIP_ERROR = Field(
+    ERROR_CODE, "int32", "B", "0, or why a frame cannot be read, as of pictures; 1 without frames"
+)
+_READ_TEXT = Field(TEXT, "string", "B", 'the best text; "" where there is an error')
+
+READ_LIPS = Signature(
+    name="serving_default",
+    inputs=(_CLIP_INPUT,),
+    outputs=(_READ_TEXT, _SCORE_OUTPUT, _CLIP_ERROR),
+)
+
+ALIGN_LIPS = Signature(
+    name="align",
+    inputs=(_CLIP_INPUT,),
+    outputs=(
+        _READ_TEXT,
+        Field(TARGET_TOKENS, "string", "BT", 'its pieces, padded with ""'),
+        Field(ALIGNMENT, "float32", "BTF", "attention of each over the frames"),
+        _CLIP_ERROR,
+    ),
+)
+
+LIP_READING_SIGNATURES = (READ_LIPS, ALIGN_LIPS)
 
 _STORY_AND_QUESTION = (
     Field(STORY, "string", "B", "stories; line breaks part their sentences"),

@@ -25,6 +25,7 @@ SOURCES = {
     "answering": [f"a b {SENTENCE} c {QUESTION} a", f"a {QUESTION} b"],
     "captioning": ["", ""],
     "visual_answering": ["a b c", "a"],
+    "lip_reading": ["", ""],
 }
 TARGETS = {"translation": ["c b", "a"], "language_model": ["a b c", "b"], "tagging": ["c b a", "a"]}
 DIRECTIONS = {
@@ -44,16 +45,18 @@ SECTIONS = {
     "answering": ("encoder",),
     "captioning": ("decoder",),
     "visual_answering": ("encoder",),
+    "lip_reading": ("encoder", "decoder"),
 }
 # Lengths of a step that are not the usual one: cells of a picture are compared with a final state
 # of few units, which turns quickly where it is normalised.
 STEPS = {"visual_answering": 0.001}
 QUESTIONS = {"format": "documents", "path": "unused", "question_key": "question"}
+LEARNING = {"backbone": "small", "weights": None, "fine_tune": True}
 
 
 def make_experiment(task, model, format="tsv"):
     sections: dict = {name: dict(SIZES[name]) for name in SECTIONS[task]}
-    if task in ("translation", "captioning"):
+    if task in ("translation", "captioning", "lip_reading"):
         sections["decoder"]["bridge"] = "zero"
     if task == "captioning":
         # The loss that is told leaves out what the regulariser adds to its gradient.
@@ -67,7 +70,8 @@ def make_experiment(task, model, format="tsv"):
                     QUESTIONS
                     if task == "visual_answering"
                     else {"format": format, "path": "unused"}
-                ]
+                ],
+                **({"pictures": LEARNING} if task == "lip_reading" else {}),
             },
             "vocabulary": {"algorithm": "word"},
             "model": {
@@ -95,11 +99,15 @@ def batch_of(task, name):
     """Padded inputs and labels, as the trainer is given them."""
     sources = tf.constant(SOURCES[name])
     targets = task.vocabularies.target.encode(tf.constant(TARGETS.get(name, ["a", "b"])))
-    if name in ("language_model", "captioning"):
+    if name in ("language_model", "captioning", "lip_reading"):
         ids = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0, 0])
     else:
         ids = task.source.encode(sources)
-    if name in ("captioning", "visual_answering"):
+    if name == "lip_reading":
+        frames = tf.RaggedTensor.from_row_lengths(tf.range(3), [2, 1])
+        pixels = tf.random.stateless_uniform([2, 2, 64, 64, 3], [1, 2], 0, 256, tf.int32)
+        inputs, labels = task.mark(frames, targets, tf.cast(pixels, tf.uint8))
+    elif name in ("captioning", "visual_answering"):
         grids = tf.random.stateless_normal([2, 2, 2, 1280], [1, 2])
         inputs, labels = task.mark(ids, targets, grids)
     elif name == "tagging":

@@ -63,6 +63,7 @@ def test_every_task_is_told_with_its_signatures():
         "answering": signatures.ANSWERING_SIGNATURES,
         "captioning": signatures.CAPTIONING_SIGNATURES,
         "visual_answering": (signatures.ASK_PICTURE,),
+        "lip_reading": signatures.LIP_READING_SIGNATURES,
     }
     assert set(of_tasks) == set(METRICS)
     lines = DOCS["tasks.md"].split("\n")

@@ -55,6 +55,7 @@ METRICS: dict[str, tuple[str, ...]] = {
     "answering": ("accuracy", "loss", "perplexity"),
     "captioning": ("cider", "bleu", "chrf", "loss", "perplexity", "accuracy"),
     "visual_answering": ("accuracy", "loss", "perplexity"),
+    "lip_reading": ("chrf", "bleu", "loss", "perplexity", "accuracy"),
 }
 
 
@@ -164,7 +165,11 @@ def _fits_answering(experiment: Experiment) -> None:
 
 
 # Formats that have what each task says of pictures.
-_OF_PICTURES = {"captioning": ("coco", "tsv", "jsonl"), "visual_answering": ("documents",)}
+_OF_PICTURES = {
+    "captioning": ("coco", "tsv", "jsonl"),
+    "visual_answering": ("documents",),
+    "lip_reading": ("tsv", "jsonl"),
+}
 
 
 def _fits_pictures(experiment: Experiment) -> None:
@@ -173,6 +178,12 @@ def _fits_pictures(experiment: Experiment) -> None:
         raise ValueError(
             f"train.jit_compile pads batches to few shapes, which those of pictures are not, and "
             f"model.task is {task!r}; set it to false"
+        )
+    if task == "lip_reading" and not experiment.data.pictures.fine_tune:
+        raise ValueError(
+            "data.pictures.fine_tune is false, and model.task is 'lip_reading', whose network "
+            "learns with the rest; set it to true, and for one that learns from nothing backbone "
+            "to small and weights to null"
         )
     for corpus in experiment.data.inputs:
         if task in _OF_PICTURES and corpus.format not in _OF_PICTURES[task]:

@@ -192,6 +192,7 @@ class ModelSection(Section):
         "answering",
         "captioning",
         "visual_answering",
+        "lip_reading",
     ] = "translation"
     cell: Literal[
         "simple_rnn",
@@ -249,7 +250,8 @@ class ModelSection(Section):
                 f"is false; remove one of the two"
             )
         bridge = self.decoder.bridge
-        if self.task == "translation" and self.cell in UNBRIDGEABLE and bridge != "zero":
+        bridged = self.task in ("translation", "lip_reading")
+        if bridged and self.cell in UNBRIDGEABLE and bridge != "zero":
             raise ValueError(
                 f"model.decoder.bridge {bridge!r} makes states of vectors alone, and the cell "
                 f"{self.cell!r} has a memory too; set it to zero"

@@ -36,10 +36,17 @@ class Use(NamedTuple):
 
 
 _TASK = "model.task"
-_ENCODING = ("translation", "classification", "tagging", "answering", "visual_answering")
+_ENCODING = (
+    "translation",
+    "classification",
+    "tagging",
+    "answering",
+    "visual_answering",
+    "lip_reading",
+)
 # Tasks whose answers a decoder writes; visual answering does so in one of its forms.
-_WRITING = ("translation", "captioning", "visual_answering")
-_PREDICTING = ("translation", "language_model", "captioning", "visual_answering")
+_WRITING = ("translation", "captioning", "visual_answering", "lip_reading")
+_PREDICTING = ("language_model", *_WRITING)
 _SENTENCEPIECE = tuple(
     f"vocabulary.{key}" for key in ("character_coverage", "byte_fallback", "normalization")
 )
@@ -60,15 +67,15 @@ USES = (
     Use(
         ("model.decoder.kind", "model.decoder.input_feeding"),
         _TASK,
-        only=("translation", "visual_answering"),
+        only=("translation", "visual_answering", "lip_reading"),
     ),
     Use(("model.decoder.bridge",), _TASK, only=_WRITING),
     Use(
         ("model.attention",),
         _TASK,
-        only=("translation", "answering", "captioning", "visual_answering"),
+        only=("translation", "answering", "captioning", "visual_answering", "lip_reading"),
     ),
-    Use(("data.pictures",), _TASK, only=("captioning", "visual_answering")),
+    Use(("data.pictures",), _TASK, only=("captioning", "visual_answering", "lip_reading")),
     Use(("model.captioning",), _TASK, only=("captioning",)),
     Use(("model.visual_answering",), _TASK, only=("visual_answering",)),
     Use(("model.answering",), _TASK, only=("answering",)),
@@ -93,13 +100,13 @@ USES = (
         only=_PREDICTING,
     ),
     Use(("export.max_tokens",), _TASK, only=("language_model",)),
+    Use(("data.cleaning.max_source_length",), _TASK, never=("language_model", "captioning")),
     Use(
-        ("data.cleaning.max_source_length", "data.cleaning.drop_identical"),
+        ("data.cleaning.drop_identical", "vocabulary.source_size"),
         _TASK,
-        never=("language_model", "captioning"),
+        never=("language_model", "captioning", "lip_reading"),
     ),
     Use(("export.max_source_length",), _TASK, never=("captioning",)),
-    Use(("vocabulary.source_size",), _TASK, never=("language_model", "captioning")),
     Use(("vocabulary.target_size",), _TASK, only=_PREDICTING),
     Use(_SENTENCEPIECE, _TASK, never=("tagging",)),
     # A tag belongs to a word.
@@ -162,6 +169,7 @@ USES = (
     Use(("search.beam_size",), "search.kind", only=("beam",)),
     Use(_SAMPLED, "search.kind", only=("sampling",), of_task="translation"),
     Use(_DRAWN, "search.kind", only=("sampling",), of_task="captioning"),
+    Use(_DRAWN, "search.kind", only=("sampling",), of_task="lip_reading"),
     Use(_DRAWN, "search.kind", only=("sampling",), of_task="visual_answering"),
     Use(_DRAWN, "search.kind", never=("greedy",), of_task="language_model"),
     # Keys of a way to train.

@@ -14,7 +14,8 @@ from pipeline.prepare.reasons import (
     Dropped,
 )
 
-_WITHOUT_SOURCE_IDS = ("language_model", "captioning")
+# Frames of a clip are counted after this.
+_WITHOUT_SOURCE_IDS = ("language_model", "captioning", "lip_reading")
 
 # Unicode's category Cc: C0, delete and C1. U+0085 (next line) is one of them: in text that
 # is really UTF-8 it is almost always the ellipsis of Windows-1252, decoded wrongly. U+2028

@@ -4,7 +4,7 @@ import functools
 import itertools
 import pathlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,13 +37,17 @@ class PictureStore:
         self._options = options
         self._folder = folder
 
-    def write(self, shard: str, split: str, keys: Sequence[PictureKey]) -> list[pathlib.Path]:
+    def rows(self, pieces: int) -> int:
+        """A picture has one row, whatever is asked about it."""
+        return 1
+
+    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[pathlib.Path]:
         """Write the files of a shard, a row a picture, in the order of `keys`.
 
         Args:
             shard: Its name.
             split: Of the shard.
-            keys: The pictures.
+            keys: The pictures, and the rows of each.
 
         Returns:
             The files.
@@ -57,8 +61,8 @@ class PictureStore:
         }
         wanted = iter(keys)
         while some := list(itertools.islice(wanted, self._options.batch_size)):
-            network = self._network()
-            squares = network.crop([self._read(*key) for key in some])
+            network = network_of(self._options)
+            squares = network.crop([self._picture(*key) for key in some])
             if "features" in writers:
                 writers["features"].add(network.compute(squares))
             if "pixels" in writers:
@@ -71,25 +75,28 @@ class PictureStore:
         # Validations show pictures; those of the other splits would lie there for nothing.
         return ["features", "pixels"] if split == "valid" else ["features"]
 
-    def _network(self) -> "_Network":
-        options = self._options
-        # A network that is trained is another one by then; its size alone matters here.
-        weights = None if options.fine_tune else options.weights
-        with _lock:  # Threads of one process share the network.
-            return _network(options.backbone, weights)
-
-    def _read(self, index: int, name: bytes) -> np.ndarray:
+    def _picture(self, index: int, name: bytes) -> np.ndarray:
         corpus = self._inputs[index][1]
         return read_picture(picture_path(corpus, name), self._options.max_pixels)
 
 
-class _Network(NamedTuple):
+class Network(NamedTuple):
+    """A network as pictures are made ready for it, and go through it."""
+
     crop: Callable[[list[np.ndarray]], np.ndarray]  # uint8 [H, W, 3] to float32 [B, S, S, 3]
     compute: Callable[[np.ndarray], np.ndarray]  # float32 [B, S, S, 3] to [B, R, C, F]
 
 
+def network_of(options: PictureOptions) -> Network:
+    """The network that an experiment names."""
+    # A network that is trained is another one by then; its size alone matters here.
+    weights = None if options.fine_tune else options.weights
+    with _lock:  # Threads of one process share the network.
+        return _network(options.backbone, weights)
+
+
 @functools.cache
-def _network(backbone: str, weights: str | None) -> _Network:
+def _network(backbone: str, weights: str | None) -> Network:
     # Here, since TensorFlow takes seconds to import and other tasks need none of it.
     import tensorflow as tf
 
@@ -114,4 +121,4 @@ def _network(backbone: str, weights: str | None) -> _Network:
             call = run()
         return call(tf.constant(squares)).numpy().astype(np.float32)
 
-    return _Network(crop, compute)
+    return Network(crop, compute)

@@ -47,8 +47,13 @@ class Job:
 
     @property
     def reads_pictures(self) -> bool:
-        """Whether sources are paths of pictures."""
+        """Whether sources are paths of pictures or of clips."""
         return task_reads_pictures(self.task)
+
+    @property
+    def reads_clips(self) -> bool:
+        """Whether these are clips."""
+        return self.task == "lip_reading"
 
     @property
     def vocabularies(self) -> dict[str, Side]:
@@ -83,8 +88,8 @@ class Job:
 
 
 def task_reads_pictures(task: str) -> bool:
-    """Whether sources of a task are paths of pictures."""
-    return task in ("captioning", "visual_answering")
+    """Whether sources of a task are paths of pictures or of clips."""
+    return task in ("captioning", "visual_answering", "lip_reading")
 
 
 def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job:

@@ -28,7 +28,7 @@ class StoredPicture(NamedTuple):
     Attributes:
         folder: Of the shard.
         shard: Its name, without endings.
-        row: In the files beside it.
+        row: In the files beside it; of a clip, that of its first frame.
     """
 
     folder: pathlib.Path
@@ -41,7 +41,16 @@ class StoredPicture(NamedTuple):
         Raises:
             UserError: If there is no such file.
         """
-        return open_rows(self.folder / file_name(self.shard, kind))[self.row]
+        return self.read_frames(kind, 1)[0]
+
+    def read_frames(self, kind: Kind, count: int) -> np.ndarray:
+        """The rows of a clip of so many frames.
+
+        Raises:
+            UserError: If there is no such file.
+        """
+        rows = open_rows(self.folder / file_name(self.shard, kind))
+        return rows[self.row : self.row + count]
 
 
 def file_name(shard: str, kind: Kind) -> str:

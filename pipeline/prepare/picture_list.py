@@ -1,5 +1,6 @@
 """The list of the picture files that were read: what became of each, and whether it has changed."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile
+from pipeline.prepare.clips import clip_files, size_and_hash_of_clip
 from pipeline.prepare.pictures import picture_path, size_and_hash
 from pipeline.prepare.report import FIRST_LINES, PictureFacts
 from pipeline.workspace import fingerprint, write_text
@@ -25,10 +27,17 @@ def write_list(folder: pathlib.Path, pictures: Listed) -> None:
             "bytes": facts.bytes,
             "hash": facts.hash,
             "dropped": facts.dropped,
+            **_of_a_clip(facts),
         }
         for (index, name), facts in sorted(pictures.items())
     )
     write_text(folder / FILE, "".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def _of_a_clip(facts: PictureFacts) -> dict:
+    if facts.frames is None:
+        return {}
+    return {"frames": facts.frames, "broken": facts.broken}
 
 
 def read_list(folder: pathlib.Path) -> dict[tuple[int, bytes], PictureFacts]:
@@ -42,7 +51,7 @@ def read_list(folder: pathlib.Path) -> dict[tuple[int, bytes], PictureFacts]:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         return {
             (row["input"], os.fsencode(row["picture"])): PictureFacts(
-                row["dropped"], row["bytes"], row["hash"]
+                row["dropped"], row["bytes"], row["hash"], row.get("frames"), row.get("broken")
             )
             for row in rows
         }
@@ -79,15 +88,21 @@ def refreshed(folder: pathlib.Path, inputs: Sequence[CorpusFile]) -> Listed:
 
 
 def _now(path: str, facts: PictureFacts, written: int) -> PictureFacts:
+    # The frames of a clip may be files of their own.
+    files = [path] if facts.frames is None else clip_files(path)
     try:
-        status = os.stat(path)
+        statuses = [os.stat(each) for each in files]
     except (OSError, ValueError):
         return facts
-    # A file that is put in another's place may bring an old time of its own.
-    touched = max(status.st_mtime_ns, status.st_ctime_ns)
-    if facts.hash is not None and status.st_size == facts.bytes and touched < written:
+    if not statuses:
         return facts
-    return PictureFacts(facts.dropped, *size_and_hash(path))
+    size = sum(status.st_size for status in statuses)
+    # A file that is put in another's place may bring an old time of its own.
+    touched = max(max(status.st_mtime_ns, status.st_ctime_ns) for status in statuses)
+    if facts.hash is not None and size == facts.bytes and touched < written:
+        return facts
+    found = size_and_hash(path) if facts.frames is None else size_and_hash_of_clip(path)
+    return dataclasses.replace(facts, bytes=found[0], hash=found[1])
 
 
 def describe_pictures(pictures: Listed, index: int) -> dict:
@@ -97,7 +112,11 @@ def describe_pictures(pictures: Listed, index: int) -> dict:
     return {
         "read": len(own),
         "dropped": {
-            reason: _named(name for name, facts in own.items() if facts.dropped == reason)
+            reason: _named(
+                os.path.join(name, os.fsencode(facts.broken)) if facts.broken else name
+                for name, facts in own.items()
+                if facts.dropped == reason
+            )
             for reason in reasons
         },
     }

@@ -18,6 +18,9 @@ BROKEN_BABI = "broken_babi"
 NO_PICTURE = "no_picture"
 BROKEN_PICTURE = "broken_picture"
 HUGE_PICTURE = "huge_picture"
+NO_CLIP = "no_clip"
+BROKEN_CLIP = "broken_clip"
+NO_FRAMES = "no_frames"
 
 DESCRIPTIONS = {
     MISSING_COLUMN: "a TSV line with fewer columns than the input names",
@@ -32,6 +35,9 @@ DESCRIPTIONS = {
     NO_PICTURE: "a picture that is not there or cannot be opened",
     BROKEN_PICTURE: "a file that is no whole picture",
     HUGE_PICTURE: "a picture of more pixels than data.pictures.max_pixels",
+    NO_CLIP: "a clip that is not there or cannot be opened",
+    BROKEN_CLIP: "a file that is no whole video, or none that the extra video reads",
+    NO_FRAMES: "a clip without any frame",
     EMPTY: "a side with nothing but white space",
     IDENTICAL: "two equal sides",
     TOO_LONG: "more pieces than the limit",

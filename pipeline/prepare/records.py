@@ -11,6 +11,9 @@ every run, which protocol buffers' own serialisers do not promise.
 | `picture` | int64 | its picture's row in the files of `picture_files`, where there is one |
 | `picture_shard` | bytes | the shard beside which these files lie |
 | `id` | bytes | where the pair stood, as `train[0]:17`: input and line number from 1 |
+
+Where the picture is a clip, `picture` is the row of its first frame, and `source` numbers its
+frames from 0.
 """
 
 import struct

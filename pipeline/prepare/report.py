@@ -118,17 +118,21 @@ class ShardFacts:
 
 @dataclasses.dataclass(frozen=True)
 class PictureFacts:
-    """A picture file as it was read.
+    """A picture file, or a clip, as it was read.
 
     Attributes:
         dropped: Why it cannot be used, a key of `reasons.DESCRIPTIONS`; None if it can.
         bytes: Its size; 0 if it is not there.
         hash: Of its bytes; None if it is not there.
+        frames: Of a clip, how many can be read; None of a picture.
+        broken: The frame of a clip for which it is dropped, where it is one frame.
     """
 
     dropped: str | None
     bytes: int
     hash: str | None
+    frames: int | None = None
+    broken: str | None = None
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ import itertools
 import os
 import pathlib
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -46,10 +46,13 @@ class EncodedPair(NamedTuple):
 
 
 class Pictures(Protocol):
-    """Anything that writes pictures, as `PictureStore` does."""
+    """Anything that writes pictures, as `PictureStore` does, or clips, as `ClipStore` does."""
 
-    def write(self, shard: str, split: str, keys: Sequence[PictureKey]) -> list[pathlib.Path]:
-        """Write those of a shard, a row each."""
+    def rows(self, pieces: int) -> int:
+        """Rows of a picture, by the source pieces of a record about it."""
+
+    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[pathlib.Path]:
+        """Write those of a shard, of so many rows each."""
 
 
 def picture_key(pair: EncodedPair) -> PictureKey:
@@ -155,11 +158,17 @@ class ShardWriter:
         if not self._pictures:
             return {}
         shard, split = shard_name(name), self._options.split
-        keys = list(dict.fromkeys(map(picture_key, pairs)))
+        rows = {
+            picture_key(pair): self._pictures.rows(len(unpack_ids(pair.source))) for pair in pairs
+        }
         folder = no_url(self._folder, NO_PICTURES)
-        for path in self._pictures.write(shard, split, keys):
-            report.picture_files[split, path.name] = facts_of(path, len(keys))
-        return {key: StoredPicture(folder, shard, row) for row, key in enumerate(keys)}
+        for path in self._pictures.write(shard, split, rows):
+            report.picture_files[split, path.name] = facts_of(path, sum(rows.values()))
+        firsts = itertools.accumulate(rows.values(), initial=0)
+        return {
+            key: StoredPicture(folder, shard, first)
+            for key, first in zip(rows, firsts, strict=False)
+        }
 
     def _arrange(self, pairs: list[EncodedPair], report: Report) -> list[EncodedPair]:
         """Pairs in the order of the file, duplicates dropped or spread.

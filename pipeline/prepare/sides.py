@@ -83,7 +83,7 @@ def _answering(experiment: Experiment) -> dict[str, Side]:
 
 
 def _captioning(experiment: Experiment) -> dict[str, Side]:
-    # A picture has no pieces.
+    # A picture has no pieces, nor has a clip.
     options = experiment.vocabulary
     return {"target": Side("target", options.algorithm, options.target_size)}
 
@@ -105,4 +105,5 @@ _SIDES = {
     "answering": _answering,
     "captioning": _captioning,
     "visual_answering": _visual_answering,
+    "lip_reading": _captioning,
 }

@@ -8,6 +8,7 @@ from models.errors import UserError
 from models.separators import QUESTION
 from pipeline.places import NO_PICTURES, no_url
 from pipeline.prepare.cleaning import LengthRules
+from pipeline.prepare.clips import ClipCheck, ClipStore
 from pipeline.prepare.engine import beam
 from pipeline.prepare.features import PictureStore
 from pipeline.prepare.hashing import SeededHash, bucket
@@ -177,10 +178,9 @@ class EncodeBlock(Step):
         )
         self._order = SeededHash(self.job.seed, "order")
         self._tokenizers: dict[str, Tokenizer] = {}
+        check = ClipCheck if self.job.reads_clips else PictureCheck
         self._check_picture = (
-            PictureCheck(self.job.inputs, self.job.data.pictures)
-            if self.job.reads_pictures
-            else None
+            check(self.job.inputs, self.job.data.pictures) if self.job.reads_pictures else None
         )
 
     def work(self, element: Block, report: Report, models: dict[str, bytes]):
@@ -217,6 +217,8 @@ class EncodeBlock(Step):
                     report.pictures[input_index, name] = facts
                     if facts.dropped:
                         raise Dropped(facts.dropped)
+                    if facts.frames is not None:
+                        source = list(range(facts.frames))
                 if pair.split == TRAIN:
                     source, target, cut = self._rules.apply(source, target)
                     report.tallies[input_index, TRAIN].truncated += cut
@@ -260,10 +262,9 @@ class WriteShard(Step):
     def setup(self):
         """Make what does not travel."""
         order = SeededHash(self.job.seed, "order")
+        store = ClipStore if self.job.reads_clips else PictureStore
         pictures = (
-            PictureStore(
-                self.job.inputs, self.job.data.pictures, no_url(self.job.folder, NO_PICTURES)
-            )
+            store(self.job.inputs, self.job.data.pictures, no_url(self.job.folder, NO_PICTURES))
             if self.job.reads_pictures
             else None
         )

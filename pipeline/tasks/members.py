@@ -6,6 +6,7 @@ from pipeline.tasks.captioning import CaptioningTask
 from pipeline.tasks.classification import ClassificationTask
 from pipeline.tasks.contract import Task
 from pipeline.tasks.language_model import LanguageModelTask
+from pipeline.tasks.lip_reading import LipReadingTask
 from pipeline.tasks.tagging import TaggingTask
 from pipeline.tasks.translation import TranslationTask
 from pipeline.tasks.visual_answering import VisualAnsweringTask
@@ -20,6 +21,7 @@ TASKS: dict[str, type[Task]] = {
     "answering": AnsweringTask,
     "captioning": CaptioningTask,
     "visual_answering": VisualAnsweringTask,
+    "lip_reading": LipReadingTask,
 }
 
 

@@ -1,0 +1,48 @@
+"""The lip reading model in NumPy, from what the network makes of each frame."""
+
+import numpy as np
+
+from tests.models.reference import decoders
+from tests.models.reference.bridges import BRIDGES
+from tests.models.reference.losses import project
+from tests.models.reference.recurrent import part_sizes, run_stack
+
+
+def lip_logits(options, grids, target, arrays):
+    """Logits [B, T, V].
+
+    Args:
+        options: Of `LipReadingModel`, every one of `cell`, `encoder`, `decoder` and `attention`.
+        grids: Grids [F, R, C, D] of the F frames of each clip.
+        target: Ids [B, T].
+        arrays: Weights by part, as `parts_of` names them.
+    """
+    cell, encoder, decoder = options["cell"], options["encoder"], options["decoder"]
+    kernel, bias = arrays["frame"]
+    lengths = [len(grid) for grid in grids]
+    frames = np.zeros((len(grids), max(lengths), len(bias)))
+    for row, grid in enumerate(grids):
+        seen = np.maximum(grid.reshape(len(grid), -1) @ kernel + bias, 0.0)  # [F, E]
+        frames[row, : len(grid)] = seen
+    shape = (encoder["bidirectional"], encoder["residual"])
+    memory, *finals = run_stack(cell, frames, lengths, arrays["encoder"], *shape)
+    sizes = (decoder["layers"], part_sizes(cell, decoder["units"]))
+    states = BRIDGES[decoder["bridge"]](*finals, arrays["bridge"], *sizes)
+    given = (cell, options["attention"]["score"], target, memory, np.array(lengths), states, arrays)
+    features, _ = decoders.luong(*given, decoder["input_feeding"], decoder["residual"])
+    return project(features, *arrays["projection"])
+
+
+def parts_of(model):
+    """The variables of a `LipReadingModel`, but for the network's, as `lip_logits` names them."""
+    parts = {
+        "frame": model.encoder.frame,
+        "encoder": model.encoder.stack,
+        "embedding": model.decoder.embedding,
+        "stack": model.decoder.stack,
+        "attention": model.decoder.attention,
+        "bridge": model.decoder.bridge,
+        "combine": model.decoder.combine,
+        "projection": model.projection,
+    }
+    return {name: part.trainable_variables for name, part in parts.items()}

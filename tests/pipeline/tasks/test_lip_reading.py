@@ -1,0 +1,306 @@
+"""The whole road of lip reading, on clips of plain colours that spell texts."""
+
+import base64
+import io
+import itertools
+import json
+import shutil
+
+import httpx
+import numpy as np
+import pytest
+import rich.console
+import tensorflow as tf
+from PIL import Image
+
+from models.errors import UserError
+from pipeline.batch_plan import BatchOptions
+from pipeline.batches import read_pairs
+from pipeline.experiment_file import load_experiment, workspace_of
+from pipeline.lip_scoring import edits, score_lips
+from pipeline.prepare.clips import inspect_clip, read_clip
+from pipeline.prepare.manifest import load_manifest
+from pipeline.stages import run_stages
+from pipeline.tasks.lip_reading import clips_of, read_clips
+from pipeline.tasks.members import make_task
+from pipeline.train.checkpoints import restore_best
+from pipeline.translate import LocalModel
+from serving.client import Client
+from serving.server.main import Server
+from serving.server.options import ServerOptions
+from serving.warmup import read_warmup
+
+COLOURS = {"r": "red", "b": "blue"}
+TEXTS = ["".join(each) for count in (1, 2, 3) for each in itertools.product("rb", repeat=count)]
+
+EXPERIMENT = """\
+name: colours
+workspace: {folder}/run
+data:
+  train: [&clips {{format: jsonl, path: {folder}/clips.jsonl, images: {folder}/clips,
+    source_key: clip, target_key: text}}]
+  valid: [*clips]
+  test: [*clips]
+  pictures: {{backbone: small, weights: null, fine_tune: true, batch_size: 2}}
+  cleaning: {{max_source_length: 4}}
+  shards: 2
+vocabulary: {{algorithm: character}}
+model:
+  task: lip_reading
+  cell: gru
+  embedding_size: 8
+  dropout: 0.0
+  initializer_range: 0.3
+  encoder: {{units: 16}}
+  decoder: {{units: 16}}
+train:
+  max_steps: 100
+  batch_tokens: 64
+  learning_rate: 0.01
+  log_every: 50
+  validate_every: 100
+  samples: 2
+search: {{beam_size: 2, max_length_extra: 5}}
+export: {{model_name: lips, warmup_requests: 1, max_source_length: 4}}
+cluster: {{running_mode: in_memory}}
+"""
+
+
+def content_of(letter, kind="PNG"):
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64), COLOURS[letter]).save(file, kind)
+    return file.getvalue()
+
+
+def write_clip(folder, text):
+    folder.mkdir(parents=True)
+    for number, letter in enumerate(text):
+        (folder / f"{number}.png").write_bytes(content_of(letter))
+
+
+def write_clips(folder):
+    """A clip of each text, one too long to learn from, and ones that cannot be read."""
+    clips = folder / "clips"
+    for text in [*TEXTS, "rrrrr", "broken", ""]:
+        write_clip(clips / (text or "nothing"), text if set(text) <= set("rb") else "rbr")
+    (clips / "broken" / "1.png").write_bytes(content_of("b")[:40])
+    (clips / "video.mpg").write_bytes(b"no video")
+    (clips / "r" / ".hidden").write_bytes(b"not a frame")
+    names = [*TEXTS, "rrrrr", "broken", "nothing", "nowhere"]
+    lines = [json.dumps({"clip": name, "text": name}) for name in names]
+    (folder / "clips.jsonl").write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Experiment, workspace, export and what was printed, of all stages."""
+    folder = tmp_path_factory.mktemp("lips")
+    write_clips(folder)
+    path = folder / "lips.yaml"
+    path.write_text(EXPERIMENT.format(folder=folder))
+    experiment = load_experiment(path)
+    workspace = workspace_of(experiment)
+    printed = io.StringIO()
+    run_stages(experiment, workspace, rich.console.Console(file=printed, width=120))
+    return experiment, workspace, workspace.export / "lips", printed.getvalue()
+
+
+ASKED = {
+    "frames_bytes": [
+        [content_of("r"), content_of("b", "BMP"), b"", b""],
+        [content_of("r"), b"none", content_of("r"), b""],
+        [content_of("b")] * 3 + [b""],
+        [b""] * 4,
+        [content_of("r"), b"", content_of("r"), b""],
+        [content_of("b"), content_of("r")[:40], b"", b""],
+    ]
+}
+CODES = [0, 2, 0, 1, 1, 4]
+
+
+def test_records_number_the_frames_of_clips_that_lie_beside_them(ran):
+    _, workspace, _, _ = ran
+    found = []
+    for shard in workspace.shards("train"):
+        pairs = read_pairs([shard])
+        found += pairs.targets
+        for text, ids, stored in zip(pairs.targets, pairs.source_ids, pairs.pictures, strict=True):
+            assert ids == list(range(len(text)))
+            frames = stored.read_frames("pixels", len(ids))  # [T, S, S, 3]
+            colours = [Image.new("RGB", (1, 1), COLOURS[each]).getpixel((0, 0)) for each in text]
+            assert (frames == np.array(colours)[:, None, None]).all()
+    assert sorted(found) == sorted(TEXTS)
+    assert "rrrrr" in read_pairs(workspace.shards("test")).targets
+
+
+def test_what_cannot_be_read_is_named_and_so_is_the_frame(ran):
+    _, workspace, _, printed = ran
+    for told in ("broken_picture", "broken/1.png", "no_frames", "nothing", "no_clip", "nowhere"):
+        assert told in printed
+    listed = (workspace.data / "pictures.jsonl").read_text().splitlines()
+    (row,) = [each for each in map(json.loads, listed) if each["picture"] == "broken"]
+    assert (row["input"], row["broken"], row["dropped"]) == (0, "1.png", "broken_picture")
+    assert row["frames"] == 1
+
+
+def test_batches_hold_the_frames_of_their_clips(ran):
+    experiment, workspace, _, _ = ran
+    task = make_task(experiment, workspace)
+    rows = 0
+    for inputs, labels in task.training_batches(
+        workspace.shards("train"), BatchOptions(16, 100), epoch=1
+    ):
+        pixels, frames = inputs["pixels"].numpy(), inputs["frames"].numpy()
+        assert pixels.shape[:2] == (len(frames), frames.max())
+        texts = task.vocabularies.target.decode(labels).numpy()
+        for clip, count, text in zip(pixels, frames, texts, strict=True):
+            reds = ["r" if frame[0, 0, 0] else "b" for frame in clip[:count]]
+            assert "".join(reds) == text.decode()
+            assert not clip[count:].any()
+        rows += len(frames)
+    assert rows == len(TEXTS)
+
+
+def test_the_clips_are_learned(ran):
+    _, workspace, _, printed = ran
+    scores = json.loads((workspace.scores / "test.json").read_text())
+    assert scores["clips"] == len(TEXTS) + 1
+    assert scores["right"] >= len(TEXTS) / (len(TEXTS) + 1)  # The longest was not learned from.
+    assert scores["character_error_rate"] < 0.1
+    assert "character error rate" in printed
+
+
+def test_the_export_reads_as_the_model(ran):
+    experiment, workspace, export, _ = ran
+    task = make_task(experiment, workspace)
+    model = task.build_model()
+    restore_best(workspace, model)
+    pairs = read_pairs(workspace.shards("valid"))
+    chosen = [row for row, text in enumerate(pairs.targets) if text in TEXTS]
+    clips = [clips_of(pairs)[row] for row in chosen]
+    texts = [pairs.targets[row] for row in chosen]
+    labels = task.vocabularies.target.encode(tf.constant(texts))
+    ended = tf.concat([labels, tf.fill([len(texts), 1], 3)], 1).to_tensor()
+    wanted = model.look(read_clips(clips), ended).numpy()
+    files = [[content_of(letter) for letter in text] for text in texts]
+    given = {"frames_bytes": [each + [b""] * (4 - len(each)) for each in files]}
+    rows = LocalModel(export).predict(given, "align")
+    assert [row["text"] for row in rows] == texts
+    for row, each, text in zip(rows, wanted, texts, strict=True):
+        found = np.array(row["alignment"])  # [L, T]
+        count = len(text) + 1
+        assert not found[:, len(text) :].any()
+        np.testing.assert_allclose(found[:count, : len(text)], each[:count, : len(text)], atol=1e-4)
+
+
+def test_a_broken_frame_fails_its_clip_alone(ran):
+    model = LocalModel(ran[2])
+    for signature in ("serving_default", "align"):
+        rows = model.predict(ASKED, signature)
+        assert [row["error_code"] for row in rows] == CODES
+        assert [row["text"] for row in rows] == ["rb", "", "bbb", "", "", ""]
+    for row in range(len(CODES)):
+        (alone,) = model.predict({"frames_bytes": [ASKED["frames_bytes"][row]]}, "serving_default")
+        assert alone["error_code"] == CODES[row]
+        assert alone["text"] == ["rb", "", "bbb", "", "", ""][row]
+    # Of frames behind the longest that is read, none is looked at.
+    longer = [[content_of("b")] * 4 + [b"none"]]
+    assert model.predict({"frames_bytes": longer}, "serving_default")[0]["error_code"] == 0
+
+
+def test_a_server_reads_like_the_model(ran):
+    export = ran[2]
+    model = LocalModel(export)
+    wanted = model.predict(ASKED, "serving_default")
+    maps = model.predict(ASKED, "align")
+    with Server(ServerOptions("lips", export, port=0, rest_api_port=0)) as server:
+        with Client(server.addresses.grpc, model_name="lips") as client:
+            found = client.predict(ASKED, "serving_default")
+            drawn = client.predict(ASKED, "align")
+        instances = [
+            {"frames_bytes": [{"b64": base64.b64encode(file).decode()} for file in clip]}
+            for clip in ASKED["frames_bytes"]
+        ]
+        answer = httpx.post(
+            f"http://{server.addresses.rest}/v1/models/lips:predict",
+            json={"instances": instances},
+            timeout=60,
+        )
+    assert answer.status_code == 200, answer.text
+    for rows in (found, answer.json()["predictions"]):
+        for row, each in zip(rows, wanted, strict=True):
+            assert (row["text"], row["error_code"]) == (each["text"], each["error_code"])
+            assert row["score"] == pytest.approx(each["score"], abs=1e-4)
+    for row, each in zip(drawn, maps, strict=True):
+        np.testing.assert_allclose(row["alignment"], each["alignment"], atol=1e-5)
+
+
+def test_warm_up_sends_frames(ran):
+    requests = read_warmup(ran[2] / "1")
+    assert len(requests) == 2
+    assert all(tf.make_ndarray(each.inputs["frames_bytes"]).ndim == 2 for each in requests)
+
+
+def test_records_of_other_frames_are_refused(ran, tmp_path):
+    experiment, workspace, _, _ = ran
+    load_manifest(workspace, experiment)
+    clips = experiment.data.train[0].images
+    shutil.copytree(clips, tmp_path / "clips")
+    (tmp_path / "clips" / "rb" / "1.png").write_bytes(content_of("r"))
+    inputs = [f"data.{split}.0.images={tmp_path / 'clips'}" for split in ("train", "valid", "test")]
+    path = workspace.root.parent / "lips.yaml"
+    with pytest.raises(UserError, match="pictures changed"):
+        load_manifest(workspace, load_experiment(path, inputs))
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("data.pictures.fine_tune=false", "fine_tune to true"),
+        ("data.train.0.format=documents", "format 'documents'"),
+        ("train.jit_compile=true", "train.jit_compile pads batches"),
+        ("vocabulary.source_size=99", "'lip_reading'"),
+        ("model.visual_answering.hops=2", "'visual_answering'"),
+        ("train.best_metric=cider", "chrf, bleu"),
+        ("model.cell=ntm", "set it to zero"),
+    ],
+)
+def test_what_cannot_be_is_told(ran, setting, told):
+    path = ran[1].root.parent / "lips.yaml"
+    with pytest.raises(UserError, match=told):
+        load_experiment(path, [setting])
+
+
+def test_a_video_is_read_frame_by_frame(tmp_path):
+    av = pytest.importorskip("av", reason="the extra video is not installed")
+    path = tmp_path / "clip.mpg"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg1video", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for shade in (0, 120, 240):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), shade, np.uint8), "rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    frames = list(read_clip(str(path), 64 * 48))
+    assert [each.shape for each in frames] == [(48, 64, 3)] * 3
+    assert [round(each.mean() / 120) for each in frames] == [0, 1, 2]
+    assert inspect_clip(str(path), 64 * 48).frames == 3
+    assert inspect_clip(str(path), 64 * 48 - 1).dropped == "huge_picture"
+    path.write_bytes(b"no video")
+    assert inspect_clip(str(path), 64 * 48).dropped == "broken_clip"
+
+
+def test_a_video_without_its_reader_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "av", None)
+    (tmp_path / "clip.mpg").write_bytes(b"any")
+    with pytest.raises(UserError, match=r"pip install 'seqloom\[video\]'"):
+        inspect_clip(str(tmp_path / "clip.mpg"), 100)
+
+
+def test_scores_are_edits_over_what_was_said():
+    assert edits("kitten", "sitting") == 3
+    assert edits("", "ab") == edits("ab", "") == 2
+    scores = score_lips(["bin blue", "set red"], ["bin blue now", "set red"])
+    assert scores.right == 0.5
+    assert scores.word_error_rate == 1 / 5
+    assert scores.character_error_rate == 4 / 19
