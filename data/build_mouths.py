@@ -1,13 +1,13 @@
-r"""Renders clips of a drawn mouth that spells words, as folders of frames and JSON lines.
+r"""Renders clips of a drawn mouth that spells a word, as folders of frames and JSON lines.
 
     python data/build_mouths.py runs/mouths-data
 
 The frames go to `clips/train`, `clips/valid` and `clips/test`, a folder a clip, and what is said to
 `train.jsonl`, `valid.jsonl` and `test.jsonl`: objects of `clip`, a path below `clips`, and `text`.
 
-Words are made of syllables, so that nothing but the mouth tells them. Those of `valid` and `test`
-never come in `train`. Each letter has a shape of its own, into which the mouth moves from the one
-before; a space is a closed mouth. Place, size, speed, colours and noise differ from clip to clip.
+A word is two syllables, so that nothing but the mouth tells it. Those of `valid` and `test` never
+come in `train`. Each letter has a shape of its own, into which the mouth moves from the one
+before. Place, size, speed, colours and noise differ from clip to clip.
 """
 
 import itertools
@@ -46,7 +46,6 @@ LETTERS = {
     "m": Mouth(0.45, 0.0, 0.0, 0.0),
     "s": Mouth(1.0, 0.4, 0.9, 0.0),
     "t": Mouth(0.7, 0.6, 0.6, 0.0),
-    " ": CLOSED,
 }
 SYLLABLES = [consonant + vowel for consonant in "fklmst" for vowel in "aeiou"]
 
@@ -64,8 +63,8 @@ def shapes(text: str, generator: np.random.Generator) -> list[Mouth]:
     """The mouth at each frame, from closed to closed."""
     speed = generator.uniform(0.8, 1.2)
     frames = [CLOSED] * int(generator.integers(1, 3))
-    for letter in [*text, " "]:
-        target, before = LETTERS[letter], frames[-1]
+    for target in [*(LETTERS[letter] for letter in text), CLOSED]:
+        before = frames[-1]
         # On its way for a frame, and there for one or two.
         held = max(1, round(generator.uniform(0.8, 2.2) / speed))
         middle = Mouth(*((one + other) / 2 for one, other in zip(before, target, strict=True)))
@@ -112,7 +111,7 @@ def main(
         generator = np.random.default_rng(number)
         words, lines = words_of(split), []
         for index in range(max(1, round(share * count))):
-            text = " ".join(generator.choice(words, generator.integers(1, 3)))
+            text = str(generator.choice(words))
             name = f"{split}/{index:04d}"
             folder = out / "clips" / name
             folder.mkdir(parents=True, exist_ok=True)

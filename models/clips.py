@@ -15,10 +15,12 @@ from models.vision.kinds import make_backbone
 
 @keras.saving.register_keras_serializable("seqloom")
 class ClipEncoder(keras.layers.Layer):
-    """A frame is `relu(W f + b)` of all its cells f side by side, since where a lip is matters.
+    """A frame is `relu(norm(W f))` of all its cells f side by side, since where a lip is matters.
 
-    Frames are then read as embedded words are by `models.encoders.RecurrentEncoder`. The network
-    learns with the rest, and sees no pads.
+    So many cells make long steps of what is made of them, after which no unit might be above zero
+    any more; layer normalisation (Ba et al. 2016) keeps some there. Frames are then read as
+    embedded words are by `models.encoders.RecurrentEncoder`. The network learns with the rest, and
+    sees no pads.
 
     Inputs are a dict: `pixels` [B, T, S, S, 3] in 0..255, padded on the right, and `frames`
     int32 [B], how many of them are real, at least one.
@@ -63,8 +65,8 @@ class ClipEncoder(keras.layers.Layer):
         own: dict[str, Any] = {"dtype": self.dtype_policy}
         self.backbone: Backbone = make_backbone(**backbone, **own)
         self.picture_size = picture_size or self.backbone.picture_size
-        # As wide as the cells of a whole frame: a range fit for embeddings would be too much.
-        self.frame = keras.layers.Dense(embedding_size, activation="relu", **own, name="frame")
+        self.frame = keras.layers.Dense(embedding_size, use_bias=False, **own, name="frame")
+        self.norm = keras.layers.LayerNormalization(**own, name="norm")
         self.dropout = keras.layers.Dropout(dropout, **own, name="dropout")
         self.stack = RecurrentStack(
             cell,
@@ -104,6 +106,7 @@ class ClipEncoder(keras.layers.Layer):
         self.backbone.build((None, side, side, 3))
         grid = self.backbone(tf.zeros([1, side, side, 3]))  # [1, R, C, F]
         self.frame.build((None, grid.shape[1] * grid.shape[2] * grid.shape[3]))
+        self.norm.build((None, self.frame.units))
         self.stack.build((None, None, self.frame.units))
         for layer in self.self_attention:
             layer.build()
@@ -113,7 +116,7 @@ class ClipEncoder(keras.layers.Layer):
         """Features [N, E] of frames [N, S, S, 3]."""
         grid = self.backbone(pixels, training=training)  # [N, R, C, F]
         cells = tf.reshape(grid, [tf.shape(grid)[0], self.frame.kernel.shape[0]])
-        return self.frame(cells)
+        return tf.nn.relu(self.norm(self.frame(cells)))
 
     def call(self, clips: Mapping[str, tf.Tensor], training: bool = False) -> EncoderOutput:
         """The frames as a memory [B, T, M], and the final states."""

@@ -18,12 +18,14 @@ def lip_logits(options, grids, target, arrays):
         arrays: Weights by part, as `parts_of` names them.
     """
     cell, encoder, decoder = options["cell"], options["encoder"], options["decoder"]
-    kernel, bias = arrays["frame"]
+    (kernel,), (scale, shift) = arrays["frame"], arrays["norm"]
     lengths = [len(grid) for grid in grids]
-    frames = np.zeros((len(grids), max(lengths), len(bias)))
+    frames = np.zeros((len(grids), max(lengths), kernel.shape[1]))
     for row, grid in enumerate(grids):
-        seen = np.maximum(grid.reshape(len(grid), -1) @ kernel + bias, 0.0)  # [F, E]
-        frames[row, : len(grid)] = seen
+        seen = grid.reshape(len(grid), -1) @ kernel  # [F, E]
+        spread = np.sqrt(seen.var(-1, keepdims=True) + 1e-3)
+        normal = (seen - seen.mean(-1, keepdims=True)) / spread * scale + shift
+        frames[row, : len(grid)] = np.maximum(normal, 0.0)
     shape = (encoder["bidirectional"], encoder["residual"])
     memory, *finals = run_stack(cell, frames, lengths, arrays["encoder"], *shape)
     sizes = (decoder["layers"], part_sizes(cell, decoder["units"]))
@@ -37,6 +39,7 @@ def parts_of(model):
     """The variables of a `LipReadingModel`, but for the network's, as `lip_logits` names them."""
     parts = {
         "frame": model.encoder.frame,
+        "norm": model.encoder.norm,
         "encoder": model.encoder.stack,
         "embedding": model.decoder.embedding,
         "stack": model.decoder.stack,
