@@ -46,7 +46,7 @@ _ENCODING = (
 )
 # Tasks whose answers a decoder writes; visual answering does so in one of its forms.
 _WRITING = ("translation", "captioning", "visual_answering", "lip_reading")
-_PREDICTING = ("language_model", *_WRITING)
+_PREDICTING = ("translation", "language_model", *_WRITING[1:])
 _SENTENCEPIECE = tuple(
     f"vocabulary.{key}" for key in ("character_coverage", "byte_fallback", "normalization")
 )

@@ -1,6 +1,7 @@
 """The whole road of lip reading, on clips of plain colours that spell texts."""
 
 import base64
+import functools
 import io
 import itertools
 import json
@@ -120,8 +121,10 @@ READ = ["rb", "", "bb", "", "", ""]
 
 def answers(export, clips, signature="serving_default"):
     """What the export answers, a dict a clip."""
-    loaded = tf.saved_model.load(str(export / "1"))
-    return rows_of(loaded.signatures[signature](frames_bytes=tf.constant(clips)))
+    return rows_of(loaded(export).signatures[signature](frames_bytes=tf.constant(clips)))
+
+
+loaded = functools.cache(lambda export: tf.saved_model.load(str(export / "1")))
 
 
 def rows_of(outputs):
