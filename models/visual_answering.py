@@ -1,6 +1,5 @@
 """The visual answering model: a question is asked of a picture, and a label answers."""
 
-import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -136,9 +135,7 @@ class VisualAnsweringModel(SequenceModel):
     def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
         """`features`, and what an attention that draws adds to the loss."""
         looked = self._look(inputs, training)
-        if not self.reads.draws:
-            return Reading(looked.features)
-        return Reading(looked.features, functools.partial(self.reads.extra_loss, looked.draw))
+        return self.reads.reading(looked.features, looked.draw)
 
     def answer(self, inputs: dict[str, tf.Tensor]) -> VisualAnswers:
         """Answer.
