@@ -1,6 +1,5 @@
 """The answering model: a story is read, a question asks for places in it, a label answers."""
 
-import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -185,9 +184,7 @@ class AnsweringModel(SequenceModel):
     def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
         """`features`, and what an attention that draws adds to the loss."""
         looked = self._look(inputs, training)
-        if not self.reads.draws:
-            return Reading(looked.features)
-        return Reading(looked.features, functools.partial(self.reads.extra_loss, looked.draw))
+        return self.reads.reading(looked.features, looked.draw)
 
     def answer(self, story: tf.Tensor, question: tf.Tensor) -> Answers:
         """Answer.

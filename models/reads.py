@@ -1,5 +1,6 @@
 """Reads: one memory attended to several times, each time with a new query."""
 
+import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -9,6 +10,7 @@ from models.attention.contract import AttentionMemory, Draw
 from models.attention.kinds import make_attention
 from models.errors import UserError
 from models.initializers import uniform
+from models.sequence_model import Reading
 
 
 class HasRead(NamedTuple):
@@ -107,6 +109,12 @@ class Reads(keras.layers.Layer):
                 query = self.update(query) + found.context  # [B, 1, M]
         drawn = Draw(*(tf.concat(parts, 1) for parts in zip(*draws, strict=True)))
         return HasRead(query, found.context, tf.concat(weights, 1), drawn)
+
+    def reading(self, features: tf.Tensor, draw: Draw) -> Reading:
+        """What a model makes of the reads, and what an attention that draws adds to its loss."""
+        if not self.draws:
+            return Reading(features)
+        return Reading(features, functools.partial(self.extra_loss, draw))
 
     def extra_loss(self, draw: Draw, losses: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
         """Of `Attention.extra_loss`, for the one answer [B, 1] that comes after the last read."""

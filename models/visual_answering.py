@@ -1,13 +1,12 @@
 """The visual answering model: a question is asked of a picture, and a label answers."""
 
-import functools
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from models.agreement import Agreement
 from models.attention.contract import Draw
-from models.initializers import uniform
 from models.projection import VocabularyProjection
 from models.reads import Reads
 from models.seen_questions import SeenQuestionEncoder, without_weights
@@ -35,9 +34,10 @@ class VisualAnsweringModel(SequenceModel):
     """Stacked attention over the grid of a picture (Yang et al. 2016).
 
     The question's final state asks for cells of the picture, several times if there are more
-    hops (`models.reads.Reads`). What the last one asked, u, what it found, c, and their product
-    give `relu(W [u; c; u ⊙ c] + b)`, from which labels are projected: whether a question is
-    answered by yes depends on whether both agree, which a sum of the two cannot tell.
+    hops (`models.reads.Reads`). What the last one asked, u, what it found, c, and how far any cell
+    agrees with the question's words, a (`models.agreement.Agreement`), give
+    `relu(W' relu(W [u; c; a] + b) + b')`, from which labels are projected. A yes depends on whether
+    both agree and on whether the question denies it, for which one layer is too few.
 
     Inputs are those of `models.seen_questions.SeenQuestionEncoder`. Labels are [B, 1].
 
@@ -50,7 +50,8 @@ class VisualAnsweringModel(SequenceModel):
         dropout: Share dropped on embeddings, between layers, on cells and on features.
         encoder: The rest of the options of `SeenQuestionEncoder`.
         attention: Options of `models.attention.kinds.make_attention`.
-        initializer_range: Kernels start in U(-range, range).
+        initializer_range: Kernels start in U(-range, range), but for those after the looks, which
+            start as Glorot and Bengio (2010) have it.
         cell_options: What the cell takes of `models.cells.options`.
         variational_dropout: Shares dropped by one mask a sequence.
 
@@ -104,13 +105,9 @@ class VisualAnsweringModel(SequenceModel):
         self.reads = Reads(
             self.size, hops, self.options["attention"], initializer_range, **own, name="reads"
         )
-        self.joined = keras.layers.Dense(
-            self.size,
-            activation="relu",
-            kernel_initializer=uniform(initializer_range),
-            **own,
-            name="joined",
-        )
+        self.agreement = Agreement(self.size, **own, name="agreement")
+        self.joined = keras.layers.Dense(self.size, activation="relu", **own, name="joined")
+        self.decided = keras.layers.Dense(self.size, activation="relu", **own, name="decided")
         self.dropout = keras.layers.Dropout(dropout, **own, name="dropout")
         self.projection = VocabularyProjection(
             label_count, self.size, initializer_range, **own, name="projection"
@@ -120,7 +117,9 @@ class VisualAnsweringModel(SequenceModel):
         """Create all variables."""
         self.encoder.build()
         self.reads.build()
+        self.agreement.build()
         self.joined.build((None, None, 3 * self.size))
+        self.decided.build((None, None, self.size))
         self.projection.build()
         self.built = True
 
@@ -136,9 +135,7 @@ class VisualAnsweringModel(SequenceModel):
     def read(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Reading:
         """`features`, and what an attention that draws adds to the loss."""
         looked = self._look(inputs, training)
-        if not self.reads.draws:
-            return Reading(looked.features)
-        return Reading(looked.features, functools.partial(self.reads.extra_loss, looked.draw))
+        return self.reads.reading(looked.features, looked.draw)
 
     def answer(self, inputs: dict[str, tf.Tensor]) -> VisualAnswers:
         """Answer.
@@ -168,7 +165,8 @@ class VisualAnsweringModel(SequenceModel):
         memory = self.reads.prepare(cells, tf.fill(tf.shape(cells)[:2], True))
         asked = summary(words.final_states, self.encoder.stack)  # [B, M]
         read = self.reads(asked, memory, training=training)
-        both = [read.query, read.context, read.query * read.context]
-        features = self.joined(tf.concat(both, 2))  # [B, 1, M]
+        agreed = self.agreement(words.memory, words.mask, cells)  # [B, 1, M]
+        joined = self.joined(tf.concat([read.query, read.context, agreed], 2))  # [B, 1, M]
+        features = self.decided(joined)  # [B, 1, M]
         maps = tf.reshape(read.weights, [shape[0], self.reads.hops, shape[1], shape[2]])
         return _Looked(self.dropout(features, training=training), maps, read.draw)

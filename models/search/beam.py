@@ -16,7 +16,7 @@ from models.search.hypotheses import (
     length_penalty,
 )
 from models.search.likeliest import likeliest
-from models.search.narrowing import narrowing_loop
+from models.search.narrowing import search_loop
 
 _IMPOSSIBLE = float("-inf")
 
@@ -84,19 +84,15 @@ def beam_search(
 
         return advance
 
-    if narrowed is not None:
-        return narrowing_loop(
-            beam,
-            lambda rows: step_over(narrowed(rows), limits.of(rows)),
-            _is_open,
-            lambda beam: _ranked(beam, options),
-        )
-    end = tf.while_loop(
-        lambda *fields: tf.reduce_any(_is_open(_Beam(*fields))),
-        step_over(next_word, limits),
-        list(beam),
+    return search_loop(
+        beam,
+        step_over,
+        _is_open,
+        lambda beam: _ranked(beam, options),
+        next_word,
+        limits,
+        narrowed,
     )
-    return _ranked(_Beam(*end), options)
 
 
 def _is_open(beam: _Beam) -> tf.Tensor:

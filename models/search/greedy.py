@@ -15,7 +15,7 @@ from models.search.hypotheses import (
     SearchOptions,
     length_penalty,
 )
-from models.search.narrowing import narrowing_loop
+from models.search.narrowing import search_loop
 
 
 class _Greedy(NamedTuple):
@@ -73,19 +73,15 @@ def greedy_search(
 
         return advance
 
-    if narrowed is not None:
-        return narrowing_loop(
-            first,
-            lambda rows: step_over(narrowed(rows), limits.of(rows)),
-            _is_open,
-            lambda end: _hypotheses(end, options),
-        )
-    end = tf.while_loop(
-        lambda *fields: tf.reduce_any(_is_open(_Greedy(*fields))),
-        step_over(next_word, limits),
-        list(first),
+    return search_loop(
+        first,
+        step_over,
+        _is_open,
+        lambda end: _hypotheses(end, options),
+        next_word,
+        limits,
+        narrowed,
     )
-    return _hypotheses(_Greedy(*end), options)
 
 
 def _is_open(search: _Greedy) -> tf.Tensor:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from models.search.hypotheses import NextWord, NextWordOf, SearchLimits
+
 State = TypeVar("State", bound=tuple)
 
 
@@ -61,6 +63,45 @@ def narrowing_loop(
         shape_invariants=tf.nest.map_structure(_any_rows, begun),
     )
     return outcomes
+
+
+def search_loop(
+    first: State,
+    step_over: Callable[[NextWord, SearchLimits], Callable[..., State]],
+    is_open: Callable[[State], tf.Tensor],
+    outcome_of: Callable[[State], Any],
+    next_word: NextWord,
+    limits: SearchLimits,
+    narrowed: NextWordOf | None,
+) -> Any:
+    """Search until all of B sentences have ended.
+
+    Args:
+        first: As of `narrowing_loop`.
+        step_over: Gives the search's step by a decoder's step and limits of the same sentences.
+        is_open: As of `narrowing_loop`.
+        outcome_of: Likewise.
+        next_word: The decoder's step over all sentences.
+        limits: Bounds per sentence.
+        narrowed: Gives the decoder's step over some of the sentences; None steps all to the end.
+
+    Returns:
+        The outcome of all sentences.
+    """
+    if narrowed is not None:
+        return narrowing_loop(
+            first,
+            lambda rows: step_over(narrowed(rows), limits.of(rows)),
+            is_open,
+            outcome_of,
+        )
+    of_fields = type(first)._make  # type: ignore[attr-defined]
+    end = tf.while_loop(
+        lambda *fields: tf.reduce_any(is_open(of_fields(fields))),
+        step_over(next_word, limits),
+        list(first),
+    )
+    return outcome_of(of_fields(end))
 
 
 def _gathered(structure: Any, rows: tf.Tensor) -> Any:

@@ -42,7 +42,7 @@ def test_run_does_not_evaluate_without_a_test_split(tiny, console, called):
 )
 def test_training_says_how_it_ended(tiny, console, monkeypatch, outcome, expected):
     class Ended:
-        total_steps, step = 24, 0
+        total_steps, step, unreadable = 24, 0, ()
 
         def __init__(self, *_):
             pass

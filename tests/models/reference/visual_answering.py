@@ -26,7 +26,7 @@ def visual_logits(options, grids, questions, arrays):
 def _row(options, grid, question, arrays):
     kernel, bias = arrays["cells"]
     cells = np.tanh(grid.reshape(-1, grid.shape[-1]) @ kernel + bias)  # [R * C, M]
-    query = _final(options, arrays["embedding"][0][question], arrays["stack"])  # [M]
+    words, query = _read(options, arrays["embedding"][0][question], arrays["stack"])  # [Q, M], [M]
     maps = []
     for hop in range(options["hops"]):
         if hop:
@@ -35,14 +35,19 @@ def _row(options, grid, question, arrays):
         weights = softmax(score(query[np.newaxis], cells, arrays["attention"]))[0]
         context = weights @ cells
         maps.append(weights.reshape(grid.shape[:2]))
-    kernel, bias = arrays["joined"]
-    joined = np.maximum(np.concatenate([query, context, query * context]) @ kernel + bias, 0.0)
-    return project(joined, *arrays["projection"]), np.stack(maps)
+    said_kernel, said_bias, seen_kernel, seen_bias = arrays["agreement"]
+    said = np.tanh(words.max(0) @ said_kernel + said_bias)
+    agreed = (said * np.tanh(cells @ seen_kernel + seen_bias)).max(0)
+    features = np.concatenate([query, context, agreed])
+    for kernel, bias in (arrays["joined"], arrays["decided"]):
+        features = np.maximum(features @ kernel + bias, 0.0)
+    return project(features, *arrays["projection"]), np.stack(maps)
 
 
-def _final(options, embedded, weights):
+def _read(options, embedded, weights):
+    """Outputs at each word, and final states."""
     encoder = options["encoder"]
-    _, forward, backward = run_stack(
+    outputs, forward, backward = run_stack(
         options["cell"],
         embedded[np.newaxis],
         [len(embedded)],
@@ -50,7 +55,8 @@ def _final(options, embedded, weights):
         encoder["bidirectional"],
         encoder["residual"],
     )
-    return np.concatenate([states[-1][0][0] for states in (forward, backward) if states])
+    final = [states[-1][0][0] for states in (forward, backward) if states]
+    return outputs[0], np.concatenate(final)
 
 
 def parts_of(model):
@@ -61,7 +67,9 @@ def parts_of(model):
         "stack": encoder.stack,
         "cells": encoder.cells,
         "attention": model.reads.attention,
+        "agreement": model.agreement,
         "joined": model.joined,
+        "decided": model.decided,
         "projection": model.projection,
     }
     if model.reads.hops > 1:

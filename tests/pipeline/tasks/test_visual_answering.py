@@ -51,7 +51,7 @@ model:
 train:
   max_steps: {steps}
   batch_tokens: 128
-  learning_rate: 0.01
+  learning_rate: 0.005
   log_every: 40
   validate_every: {steps}
   samples: 2
@@ -92,7 +92,7 @@ FORMS = {
         "pictures": "{backbone: small, weights: null, fine_tune: true}",
         "hops": ", hops: 2",
         "decoder": "",
-        "steps": 120,
+        "steps": 200,
     },
     "generator": {
         "pictures": "{weights: null}",
