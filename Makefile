@@ -20,7 +20,7 @@ install: $(INSTALLED)
 $(INSTALLED): setup.py
 	@echo "Installing into $(VENV) (about 3 GB with TensorFlow)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serving,fonts,imagenet,pictures,kubernetes,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serving,fonts,imagenet,pictures,video,kubernetes,dev]'
 	touch $@
 
 demo: $(INSTALLED)

@@ -239,8 +239,8 @@ def _cut(
         known = (SOURCE, TARGET, SOURCE_TEXT)
         given = [tf.gather(pool[name], rows) for name in known if name in pool]
         if pictures is not None:
-            stored = (tf.gather(pool[name], rows) for name in (PICTURE_SHARD, PICTURE))
-            given.append(pictures.gather(*stored, given[0]))
+            shards, first = (tf.gather(pool[name], rows) for name in (PICTURE_SHARD, PICTURE))
+            given.append(pictures.gather(shards, first, given[0]))
         inputs, labels = mark(*given)
         longest = tf.reduce_max(tf.gather(_lengths(pool), rows))
         return _padded(inputs, labels, options, longest)
