@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help install demo test test-models test-pipeline test-rest check check-serving clean
+.PHONY: help install demo test test-models test-pipeline test-serving test-rest check check-serving clean
 
 help:
 	@echo "make demo     install, then walk the road from raw text to a served translation"
@@ -29,7 +29,7 @@ demo: $(INSTALLED)
 # In parts, because a process that has run all of them holds gigabytes of graphs; two at a time,
 # because most of a test is one thread's work. A part that fails does not keep another from running.
 test: $(INSTALLED)
-	$(MAKE) --no-print-directory --keep-going --jobs=2 test-pipeline test-models test-rest
+	$(MAKE) --no-print-directory --keep-going --jobs=2 test-pipeline test-models test-serving test-rest
 
 test-models: $(INSTALLED)
 	$(BIN)/python -m pytest tests/models 2>&1 | sed -u 's/^/models   | /'
@@ -37,8 +37,11 @@ test-models: $(INSTALLED)
 test-pipeline: $(INSTALLED)
 	$(BIN)/python -m pytest tests/pipeline 2>&1 | sed -u 's/^/pipeline | /'
 
+test-serving: $(INSTALLED)
+	$(BIN)/python -m pytest tests/serving 2>&1 | sed -u 's/^/serving  | /'
+
 test-rest: $(INSTALLED)
-	$(BIN)/python -m pytest tests --ignore=tests/models --ignore=tests/pipeline 2>&1 | sed -u 's/^/rest     | /'
+	$(BIN)/python -m pytest tests --ignore=tests/models --ignore=tests/pipeline --ignore=tests/serving 2>&1 | sed -u 's/^/rest     | /'
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

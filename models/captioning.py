@@ -12,6 +12,7 @@ from models.decoders.contract import Decoded, DecoderState, DecoderStep
 from models.decoders.kinds import CAPTION_DECODERS
 from models.encoder_decoder import Begun, EncoderDecoder
 from models.encoders import EncoderOutput
+from models.ensemble import EnsembleModel
 from models.errors import UserError
 from models.projection import VocabularyProjection
 from models.recurrent import FinalStates
@@ -186,6 +187,16 @@ class CaptioningModel(EncoderDecoder):
         if self.options["kind"] != "gated" or not self.stochastic_weight:
             return extra
         return extra + self.stochastic_weight * doubly_stochastic(decoded.weights, real)
+
+
+class CaptioningEnsemble(EnsembleModel):
+    """Models that caption as one, by features that all of them were trained on."""
+
+    reads: Literal["features"] = "features"
+
+    def see(self, pictures: tf.Tensor) -> tf.Tensor:
+        """The features [B, R, C, F] themselves, which each member reads."""
+        return pictures
 
 
 def doubly_stochastic(weights: tf.Tensor, real: tf.Tensor) -> tf.Tensor:

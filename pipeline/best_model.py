@@ -4,7 +4,6 @@ import pathlib
 from typing import NamedTuple
 
 from models.encoder_decoder import EncoderDecoder
-from models.ensemble import EnsembleModel
 from models.errors import UserError
 from models.sequence_model import SequenceModel
 from pipeline.experiment import Experiment
@@ -42,7 +41,8 @@ def load_best(task: Task, workspace: Workspace) -> BestModel:
 
     Raises:
         UserError: If nothing was trained yet in one of the runs, or another one cannot take part:
-            its task or vocabularies are others, or its training split may hold what is tested.
+            its task, vocabularies or features of pictures are others, or its training split may
+            hold what is tested.
     """
     model = task.build_model()
     step = restore_best(workspace, model)
@@ -54,10 +54,11 @@ def load_best(task: Task, workspace: Workspace) -> BestModel:
         _check_task(experiment, task.experiment, other)
         _check_vocabularies(other, workspace)
         _check_splits(experiment, task.experiment, other)
+        _check_pictures(experiment, task.experiment, other)
         members.append(type(task)(experiment, task.vocabularies).build_model())
         others[str(other.root)] = restore_best(other, members[-1])
     if others:
-        model = EnsembleModel([each for each in members if isinstance(each, EncoderDecoder)])
+        model = task.joined([each for each in members if isinstance(each, EncoderDecoder)])
     return BestModel(model, step, others)
 
 
@@ -119,6 +120,22 @@ def _vocabularies(workspace: Workspace) -> dict[str, str]:
     return {
         side: manifest["vocabularies"][name]["hash"] for side, name in manifest["sides"].items()
     }
+
+
+def _check_pictures(experiment: Experiment, own: Experiment, other: Workspace) -> None:
+    """One picture is shown to all, as the records of the run itself hold it."""
+    if own.model.task != "captioning":
+        return
+    if own.data.pictures.fine_tune or experiment.data.pictures.fine_tune:
+        raise UserError(
+            f"{_KEY}: {other.root}: runs with data.pictures.fine_tune cannot take part or be "
+            f"joined, since each makes features of its own; take runs of a frozen network"
+        )
+    if experiment.data.pictures != own.data.pictures:
+        raise UserError(
+            f"{_KEY}: {other.root}: reads other features of pictures, by its data.pictures; give "
+            f"all runs one data.pictures"
+        )
 
 
 def _check_splits(experiment: Experiment, own: Experiment, other: Workspace) -> None:

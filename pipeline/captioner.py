@@ -1,16 +1,18 @@
 """Captioning with a model in memory, as training and evaluation do."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from models.captioning import CaptioningModel
+from models.captioning import CaptioningEnsemble, CaptioningModel
 from models.tokenizers import TextVocabulary, with_begin, with_end
 from pipeline.batches import Pairs
 from pipeline.prepare.picture_files import StoredPicture
 from pipeline.writer import Writer
+
+AnyCaptioner: TypeAlias = CaptioningModel | CaptioningEnsemble
 
 
 class Picture(NamedTuple):
@@ -29,7 +31,7 @@ def pictures_of(pairs: Pairs) -> list[Picture]:
     return list(found.values())
 
 
-def read_all(model: CaptioningModel, pictures: Sequence[Picture]) -> np.ndarray:
+def read_all(model: AnyCaptioner, pictures: Sequence[Picture]) -> np.ndarray:
     """What a model reads of pictures, [B, ...]."""
     return np.stack([each.stored.read(model.reads) for each in pictures])
 
@@ -37,7 +39,7 @@ def read_all(model: CaptioningModel, pictures: Sequence[Picture]) -> np.ndarray:
 class Captioner(Writer[Picture]):
     """Captions pictures, which are all of one size."""
 
-    _model: CaptioningModel
+    _model: AnyCaptioner
 
     @property
     def packed(self) -> tf.TensorSpec:
@@ -58,7 +60,7 @@ class Captioner(Writer[Picture]):
 
 
 def attend(
-    model: CaptioningModel,
+    model: AnyCaptioner,
     captions: TextVocabulary,
     pictures: Sequence[Picture],
     texts: Sequence[str],

@@ -86,7 +86,6 @@ USES = (
     Use(
         (
             "search.coverage_penalty",
-            "search.ensemble",
             "search.max_length_factor",
             "export.nbest",
             "data.cleaning.max_length_ratio",
@@ -94,6 +93,7 @@ USES = (
         _TASK,
         only=("translation",),
     ),
+    Use(("search.ensemble",), _TASK, only=("translation", "captioning")),
     Use(
         ("search.kind", *_DRAWN),
         _TASK,

@@ -1,19 +1,21 @@
 """Captioning: the features of a picture to a text."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import rich.console
 import tensorflow as tf
 
-from models.captioning import CaptioningModel
+from models.captioning import CaptioningEnsemble, CaptioningModel
+from models.encoder_decoder import EncoderDecoder
 from models.sequence_model import SequenceModel
 from models.tokenizers import with_begin, with_end
 from models.vision.kinds import make_backbone
 from pipeline.assembly import search_options
 from pipeline.batches import Marked, Pairs
 from pipeline.caption_scoring import score_captions
-from pipeline.captioner import Captioner, Picture, attend, pictures_of
+from pipeline.captioner import AnyCaptioner, Captioner, Picture, attend, pictures_of
 from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
 from pipeline.scoring import tokenizer_for
@@ -65,16 +67,21 @@ class CaptioningTask(Task):
         assert pictures is not None
         return {self.asks["pictures"]: pictures, "target": with_begin(target)}, with_end(target)
 
+    def joined(self, members: Sequence[EncoderDecoder]) -> CaptioningEnsemble:
+        """Captioners that read the same features."""
+        return CaptioningEnsemble(members)
+
     def judge(self, model: SequenceModel) -> "CaptioningJudge":
         """By captions: greedy ones in training, by the experiment's search in evaluation."""
-        assert isinstance(model, CaptioningModel)
+        assert isinstance(model, AnyCaptioner)
         return CaptioningJudge(self, model)
 
     def service(self, model: SequenceModel) -> CaptioningService:
         """Captions of files, and where each word looks."""
-        assert isinstance(model, CaptioningModel)
+        assert isinstance(model, AnyCaptioner)
         pictures = self.experiment.data.pictures
-        backbone = model.backbone or make_backbone(pictures.backbone, pictures.weights)
+        own = model.backbone if isinstance(model, CaptioningModel) else None
+        backbone = own or make_backbone(pictures.backbone, pictures.weights)
         backbone.trainable = False
         if not backbone.built:
             backbone.build((None, backbone.picture_size, backbone.picture_size, 3))
@@ -85,7 +92,7 @@ class CaptioningTask(Task):
 class CaptioningJudge(Judge):
     """BLEU, chrF, ROUGE-L and CIDEr against all captions of a picture."""
 
-    def __init__(self, task: CaptioningTask, model: CaptioningModel):
+    def __init__(self, task: CaptioningTask, model: AnyCaptioner):
         self._task = task
         self._model = model
         self._tokenize = tokenizer_for(task.experiment.data.target_language)

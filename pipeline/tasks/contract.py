@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import rich.console
 import tensorflow as tf
 
+from models.encoder_decoder import EncoderDecoder
+from models.ensemble import EnsembleModel
 from models.sequence_model import SequenceModel
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import Marked, Pairs, count_batches, training_batches, validation_batches
@@ -91,6 +93,10 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def build_model(self) -> SequenceModel:
         """The model, with its variables."""
+
+    def joined(self, members: Sequence[EncoderDecoder]) -> EnsembleModel:
+        """Models of several runs, as one."""
+        return EnsembleModel(members)
 
     @abc.abstractmethod
     def mark(self, source: tf.RaggedTensor, target: tf.RaggedTensor) -> Marked:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from models.captioning import CaptioningModel
+from models.encoder_decoder import EncoderDecoder
 from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary, after_begin
 from models.vision.contract import Backbone
@@ -56,7 +56,7 @@ class CaptioningService(Service):
 
     def __init__(
         self,
-        model: CaptioningModel,
+        model: EncoderDecoder,
         backbone: Backbone,
         captions: TextVocabulary,
         options: CaptioningOptions,

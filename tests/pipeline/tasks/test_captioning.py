@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 import rich.console
+import tensorflow as tf
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -18,19 +19,24 @@ from models.errors import UserError
 from models.vision.problems import BROKEN, EMPTY, TOO_LARGE, UNKNOWN_KIND
 from pipeline.assembly import search_options
 from pipeline.batches import read_pairs
+from pipeline.best_model import load_best
 from pipeline.caption import caption_files
 from pipeline.captioner import pictures_of
+from pipeline.evaluate import evaluate
 from pipeline.experiment import Experiment
+from pipeline.experiment_file import record_experiment
+from pipeline.export import export
 from pipeline.prepare.manifest import load_manifest
 from pipeline.prepare.run import prepare
 from pipeline.stages import run_stages
 from pipeline.tasks.members import make_task
-from pipeline.train.checkpoints import restore_best
+from pipeline.train.checkpoints import Checkpoints, Progress, restore_best
 from pipeline.translate import LocalModel
 from pipeline.workspace import Workspace
 from serving.client import Client
 from serving.server.main import Server
 from serving.server.options import ServerOptions
+from tests.models.examples import randomize
 
 COLOURS = ("red", "green", "blue", "white")
 
@@ -318,3 +324,53 @@ def test_the_network_learns_too_by_one_line(tmp_path):
     blue[..., 2] = 255
     alone = model.translate(model.see(blue), search_options(experiment))
     assert float(alone.scores[0, 0]) == pytest.approx(found["score"], abs=1e-4)
+
+
+@pytest.fixture
+def untaught(road, tmp_path):
+    """A function that makes a run of the road's data with a model of any weights as its best."""
+
+    def make(name, cell="lstm", together_with=(), **pictures):
+        settings = road[0].model_dump()
+        settings["model"]["cell"] = cell
+        settings["search"]["ensemble"] = [str(each.root) for each in together_with]
+        settings["data"]["pictures"].update(pictures)
+        experiment = Experiment.model_validate(settings)
+        workspace = Workspace(tmp_path / name)
+        workspace.root.mkdir()
+        workspace.data.symlink_to(road[1].data)
+        record_experiment(experiment, workspace)
+        model = randomize(make_task(experiment, workspace).build_model(), len(name), 0.3)
+        Checkpoints(workspace, model, keras.optimizers.SGD(), Progress(), 1).save_best()
+        return experiment, workspace
+
+    return make
+
+
+def test_captioners_answer_together(untaught, console):
+    _, other = untaught("other", "gru")
+    experiment, workspace = untaught("run", together_with=[other])
+    task = make_task(experiment, workspace)
+    model = load_best(task, workspace).model
+    assert [each.options["cell"] for each in model.members] == ["lstm", "gru"]
+    pictures = pictures_of(read_pairs(workspace.shards("test")))
+    features = np.stack([each.stored.read("features") for each in pictures])  # [B, R, C, F]
+    found = model.translate(tf.constant(features), search_options(experiment))
+    texts = [text.decode() for text in task.vocabularies.target.decode(found.ids[:, 0]).numpy()]
+    evaluate(experiment, workspace, console)
+    assert (workspace.scores / "test.hypothesis.txt").read_text().splitlines() == texts
+    version = export(experiment, workspace, console)
+    files = [content_of(each.name.removesuffix(".png")) for each in pictures]
+    answers = LocalModel(version.parent).predict({"image_bytes": [*files, b""]}, "align")
+    assert [row["caption"] for row in answers] == [*texts, ""]
+    weights = answers[0]["alignment"]  # [T, 7, 7]
+    np.testing.assert_allclose(np.sum(weights, (1, 2))[: len(texts[0].split())], 1.0, atol=1e-4)
+
+
+def test_captioners_of_other_features_do_not_answer_together(untaught):
+    _, other = untaught("other", max_pixels=10_000)
+    _, learner = untaught("learner", backbone="small", fine_tune=True)
+    for named, reason in ((other, "reads other features of pictures"), (learner, "fine_tune")):
+        experiment, workspace = untaught(f"{named.root.name}-joins", together_with=[named])
+        with pytest.raises(UserError, match=reason):
+            load_best(make_task(experiment, workspace), workspace)
