@@ -15,7 +15,8 @@ from models.errors import UserError
 from pipeline.translate import asked_model, check_streams
 from serving.stream import answer_stream
 
-Row = dict[str, str | bytes | int | float]
+Value = str | bytes | int | float
+Row = dict[str, Value | list[Value]]
 
 _FLOAT32 = struct.Struct("f")
 _BASE64 = "b64"
@@ -71,7 +72,7 @@ def parse_text(input_name: str, line: str, _: int) -> Row:
 def parse_object(line: str, number: int) -> Row | None:
     """A line as a JSON object of inputs; None if it is blank.
 
-    Strings, numbers and, for bytes, `{"b64": "..."}` are values.
+    Strings, numbers and, for bytes, `{"b64": "..."}` are values, and lists of them.
 
     Args:
         line: The line.
@@ -88,7 +89,12 @@ def parse_object(line: str, number: int) -> Row | None:
         raise UserError(f"line {number}: not a JSON object ({error}); give one a line") from None
     if not isinstance(row, dict) or not row:
         raise UserError(f"line {number}: not a JSON object of inputs; give one a line")
-    return {name: _value(value, name, number) for name, value in row.items()}
+    return {
+        name: [_value(each, name, number) for each in value]
+        if isinstance(value, list)
+        else _value(value, name, number)
+        for name, value in row.items()
+    }
 
 
 def answer_rows(predictor: Predicts, signature: str, rows: list[Row]) -> list[str]:
@@ -109,7 +115,7 @@ def answer_rows(predictor: Predicts, signature: str, rows: list[Row]) -> list[st
     return [json.dumps(_shortest(each), ensure_ascii=False, sort_keys=True) for each in answers]
 
 
-def _value(value: Any, name: str, number: int) -> str | bytes | int | float:
+def _value(value: Any, name: str, number: int) -> Value:
     if isinstance(value, dict) and set(value) == {_BASE64} and isinstance(value[_BASE64], str):
         with contextlib.suppress(binascii.Error, ValueError):
             return base64.b64decode(value[_BASE64], validate=True)
@@ -117,11 +123,11 @@ def _value(value: Any, name: str, number: int) -> str | bytes | int | float:
         return value
     raise UserError(
         f"line {number}: the input {name!r} is {json.dumps(value)[:60]}; expected a string, a "
-        f'number, or {{"{_BASE64}": "..."}} for bytes'
+        f'number, {{"{_BASE64}": "..."}} for bytes, or a list of these'
     )
 
 
-def _column(values: list[str | bytes | int | float]) -> list:
+def _column(values: list[Value | list[Value]]) -> list:
     """Values of one type where they can be: integers among numbers are numbers too."""
     if any(isinstance(value, bytes) for value in values):
         return [value.encode() if isinstance(value, str) else value for value in values]

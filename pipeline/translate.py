@@ -11,6 +11,7 @@ from serving import signatures
 from serving.answers import Continuation
 from serving.client import Client, ServerFailure
 from serving.generation import Generation, generation_columns
+from serving.rows import is_row, padded_rows
 from serving.server.version_folders import latest, versions_on_disk
 from serving.translate import Completes, Translate, translate_stream
 
@@ -208,9 +209,11 @@ class LocalModel:
 
 
 def _column(values: Sequence, dtype: Any, name: str) -> Any:
-    """An array [B] of texts, bytes or numbers."""
+    """An array [B] of texts, bytes or numbers, or [B, F] of texts or bytes."""
     import numpy as np
 
+    if any(map(is_row, values)):
+        return np.array(padded_rows(name, values), object)
     takes_text = np.dtype(dtype) == np.dtype(object)
     wanted = "strings" if takes_text else f"numbers ({np.dtype(dtype).name})"
     problem = f"the input {name!r} takes {wanted}, and was given another value"

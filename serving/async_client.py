@@ -151,7 +151,8 @@ class AsyncClient:
         """Run any signature of any model; see `Client.predict`.
 
         Args:
-            inputs: Columns by name, all of one length: texts, bytes, integers or floats.
+            inputs: Columns by name, all of one length: texts, bytes, integers or floats; or, where
+                a row has many, as a clip has frames, lists of texts or bytes.
             signature: Its name.
 
         Returns:

@@ -161,7 +161,8 @@ class Client:
         """Run any signature of any model.
 
         Args:
-            inputs: Columns by name, all of one length: texts, bytes, integers or floats.
+            inputs: Columns by name, all of one length: texts, bytes, integers or floats; or, where
+                a row has many, as a clip has frames, lists of texts or bytes.
             signature: Its name.
 
         Returns:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from models.errors import UserError
 from serving.questions import Outputs, Question
+from serving.rows import is_row, padded_rows
 from serving.signatures import Signature
 from serving.transport import (
     DEADLINE_EXCEEDED,
@@ -181,6 +182,8 @@ class Attempts:
 
 
 def _encoded(name: str, values: Sequence) -> Column:
+    if any(map(is_row, values)):
+        return padded_rows(name, values)
     kinds = {str if isinstance(value, str) else type(value) for value in values}
     if len(kinds) > 1:
         raise UserError(

@@ -143,7 +143,9 @@ def _predict_body(signature: str, inputs: Mapping[str, Column]) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-def _as_json(value: bytes | int | float) -> str | int | float | dict[str, str]:
+def _as_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
     if not isinstance(value, bytes):
         return value
     try:

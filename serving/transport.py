@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from serving.answers import VersionStatus
 
-# A tensor [B]: strings as UTF-8, int32 or float32; all of one type.
-Column = Sequence[bytes] | Sequence[int] | Sequence[float]
+# A tensor [B]: strings as UTF-8, int32 or float32; all of one type. Or one of strings, [B, F].
+Column = Sequence[bytes] | Sequence[int] | Sequence[float] | Sequence[Sequence[bytes]]
 
 UNAVAILABLE = "UNAVAILABLE"
 NOT_FOUND = "NOT_FOUND"

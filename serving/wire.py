@@ -119,17 +119,19 @@ GetModelStatusRequest = _class("GetModelStatusRequest")
 GetModelStatusResponse = _class("GetModelStatusResponse")
 
 
-def write_column(
-    values: Sequence[bytes] | Sequence[int] | Sequence[float], tensor: message.Message
-) -> None:
+def write_column(values: Sequence, tensor: message.Message) -> None:
     """Fill a tensor of the request.
 
     Args:
-        values: The elements of a tensor [B], at least one: strings, int32 or float32.
+        values: The elements of a tensor [B], at least one: strings, int32 or float32. Or rows of
+            one of strings, [B, F], F at least one.
         tensor: An empty `Tensor`.
     """
-    tensor.dtype, field = _COLUMNS[type(values[0])]
     tensor.tensor_shape.dim.add().size = len(values)
+    if isinstance(values[0], list):
+        tensor.tensor_shape.dim.add().size = len(values[0])
+        values = [value for row in values for value in row]
+    tensor.dtype, field = _COLUMNS[type(values[0])]
     getattr(tensor, field).extend(values)
 
 

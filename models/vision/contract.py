@@ -47,18 +47,18 @@ def crop_square(pixels: tf.Tensor, size: int) -> tf.Tensor:
     """The middle of a picture, as large a square as it holds, scaled.
 
     Args:
-        pixels: [H, W, 3], of at least one pixel.
+        pixels: [H, W, 3], of at least one pixel; or many of one size, [N, H, W, 3].
         size: Side of the outcome.
 
     Returns:
-        Float32 [size, size, 3].
+        Float32 [size, size, 3], or [N, size, size, 3].
     """
     shape = tf.shape(pixels)
-    side = tf.minimum(shape[0], shape[1])
-    top, left = (shape[0] - side) // 2, (shape[1] - side) // 2
-    square = pixels[top : top + side, left : left + side]  # [S, S, 3]
+    side = tf.minimum(shape[-3], shape[-2])
+    top, left = (shape[-3] - side) // 2, (shape[-2] - side) // 2
+    square = pixels[..., top : top + side, left : left + side, :]  # [(N), S, S, 3]
     scaled = tf.image.resize(square, [size, size], antialias=True)
-    return tf.ensure_shape(scaled, [size, size, 3])
+    return tf.ensure_shape(scaled, [*pixels.shape[:-3], size, size, 3])
 
 
 def require_file(path: str) -> pathlib.Path:

@@ -5,11 +5,12 @@ from typing import Any
 from models.vision.applications import ApplicationsBackbone
 from models.vision.contract import Backbone
 from models.vision.lite0 import EfficientNetLite0
-from models.vision.small import SmallNetwork
+from models.vision.small import SmallNetwork, TinyNetwork
 
 BACKBONES: dict[str, type[Backbone]] = {
     "EfficientNetLite0": EfficientNetLite0,
     "small": SmallNetwork,
+    "tiny": TinyNetwork,
 }
 
 

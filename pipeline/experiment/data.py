@@ -105,7 +105,7 @@ class PictureOptions(Section):
 
     backbone: str = Field(
         "EfficientNetLite0",
-        description="That network, small, or one of keras.applications by name.",
+        description="That network, small, tiny, or one of keras.applications by name.",
     )
     weights: str | None = Field(
         "imagenet", description="imagenet, the path of a Keras weights file, or null for none."
@@ -118,10 +118,11 @@ class PictureOptions(Section):
 
     @pydantic.model_validator(mode="after")
     def _small_learns(self):
-        if self.backbone == "small" and (self.weights is not None or not self.fine_tune):
+        untaught = self.backbone in ("small", "tiny")
+        if untaught and (self.weights is not None or not self.fine_tune):
             raise ValueError(
-                "backbone 'small' has no weights that it could start from; set weights to null "
-                "and fine_tune to true, so that it learns"
+                f"backbone {self.backbone!r} has no weights that it could start from; set weights "
+                f"to null and fine_tune to true, so that it learns"
             )
         return self
 

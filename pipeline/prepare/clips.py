@@ -79,6 +79,9 @@ def _read_video(path: str, max_pixels: int) -> Iterator[np.ndarray]:
             if size.width * size.height > max_pixels:
                 raise Dropped(HUGE_PICTURE)
             for frame in container.decode(video=0):
+                # What is torn ends in a frame of which a part is guessed.
+                if frame.is_corrupt:
+                    raise Dropped(BROKEN_CLIP)
                 yield frame.to_ndarray(format="rgb24")  # [H, W, 3]
     except (av.error.FFmpegError, OSError, ValueError):
         raise Dropped(BROKEN_CLIP) from None

@@ -13,6 +13,8 @@ from pipeline.experiment import CorpusFile, PictureOptions
 from pipeline.prepare.picture_files import Kind, RowsWriter, file_name
 from pipeline.prepare.pictures import picture_path, read_picture
 
+_SCALED_AT_ONCE = 2**24  # values; each takes four bytes, and four more where it is scaled
+
 _lock = threading.Lock()
 
 PictureKey = tuple[int, bytes]  # index of the input, and the picture's name in it
@@ -113,6 +115,9 @@ def _network(backbone: str, weights: str | None) -> Network:
         return tf.function(network, reduce_retracing=True)
 
     def crop(pictures: list[np.ndarray]) -> np.ndarray:
+        alike = len({each.shape for each in pictures}) == 1  # as frames of a clip are
+        if alike and len(pictures) * pictures[0].size <= _SCALED_AT_ONCE:
+            return crop_square(tf.constant(np.stack(pictures)), network.picture_size).numpy()
         squares = [crop_square(tf.constant(each), network.picture_size) for each in pictures]
         return tf.stack(squares).numpy()
 

@@ -135,6 +135,25 @@ def caption(
     caption_files(pictures, server, rest, model, model_name, batch_size, timeout, save_attention)
 
 
+@app.command(epilog=example("seqloom read-lips --server 127.0.0.1:8500 clip.mpg frames/"))
+def read_lips(
+    clips: Annotated[
+        list[pathlib.Path], typer.Argument(help="Videos, and folders of frames.", metavar="CLIPS")
+    ],
+    server: Server = "",
+    rest: Rest = False,
+    model: ExportedModel = None,
+    model_name: ModelName = "lip-reading",
+    max_frames: Annotated[int, typer.Option(min=1, help="Frames sent of a clip at most.")] = 1000,
+    timeout: Timeout = 60.0,
+) -> None:
+    """Read lips: a line with the clip and what is said in it for each."""
+    _refuse_two_places(server, rest, model)
+    from pipeline import lips
+
+    lips.read_lips(clips, server, rest, model, model_name, max_frames, timeout)
+
+
 def _refuse_two_places(server: str, rest: bool, model: pathlib.Path | None) -> None:
     """Hold a command that asks a model to one place of it; one here needs TensorFlow."""
     if model is not None and server:

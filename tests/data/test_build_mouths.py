@@ -28,11 +28,12 @@ def test_clips_are_the_same_every_time(tmp_path):
         records = [json.loads(line) for line in one.splitlines()]
         assert len(records) == count // 100
         for record in records:
-            assert record["text"] in words_of(split)
+            said, words = record["text"], words_of(split)
+            assert said in words or (split == "train" and said in {word[:2] for word in words})
             clips = [tmp_path / name / "clips" / record["clip"] for name in ("one", "other")]
             frames = [
                 [np.asarray(Image.open(each)) for each in sorted(clip.iterdir())] for clip in clips
             ]
             assert len(frames[0]) >= len(record["text"]) + 2
-            assert np.shape(frames[0])[1:] == (64, 64, 3)
+            assert np.shape(frames[0])[1:] == (32, 32, 3)
             np.testing.assert_array_equal(*frames)

@@ -50,6 +50,7 @@ def test_objects_hold_all_inputs_and_blank_lines_stay():
 
 def test_numbers_are_floats_where_one_is_and_bytes_are_base64():
     rows = [parse_object('{"t": 1, "k": 2, "image": {"b64": "/9g="}}', 1)]
+    assert parse_object('{"frames": ["a", {"b64": "/9g="}]}', 1) == {"frames": ["a", b"\xff\xd8"]}
     rows.append(parse_object('{"t": 0.5, "k": 3, "image": "text"}', 2))
     echo = Echo()
     echo.predict = lambda inputs, _: echo.asked.append(inputs) or []
@@ -66,7 +67,7 @@ def test_numbers_are_floats_where_one_is_and_bytes_are_base64():
         ("{}", "line 7: not a JSON object of inputs"),
         ('{"a": true}', "line 7: the input 'a' is true; expected a string, a number"),
         ('{"a": null}', "line 7: the input 'a' is null"),
-        ('{"a": ["b"]}', "line 7: the input 'a' is"),
+        ('{"a": [["b"]]}', "line 7: the input 'a' is"),
         ('{"a": {"b64": "?"}}', "line 7: the input 'a' is"),
         ("[" * 100_000, "line 7: not a JSON object"),
     ],

@@ -22,12 +22,14 @@ from pipeline.batch_plan import BatchOptions
 from pipeline.batches import read_pairs
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.lip_scoring import edits, score_lips
+from pipeline.lips import frames_of, read_lips
 from pipeline.prepare.clips import inspect_clip, read_clip
 from pipeline.prepare.manifest import load_manifest
 from pipeline.stages import run_stages
 from pipeline.tasks.lip_reading import clips_of, read_clips
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import restore_best
+from serving.client import Client
 from serving.server.main import Server
 from serving.server.options import ServerOptions
 from serving.warmup import read_warmup
@@ -43,7 +45,7 @@ data:
     source_key: clip, target_key: text}}]
   valid: [*clips]
   test: [*clips]
-  pictures: {{backbone: small, weights: null, fine_tune: true, batch_size: 2}}
+  pictures: {{backbone: tiny, weights: null, fine_tune: true, batch_size: 2}}
   cleaning: {{max_source_length: 4}}
   shards: 2
 vocabulary: {{algorithm: character}}
@@ -91,6 +93,18 @@ def write_clips(folder):
     names = [*TEXTS, "rrrrr", "broken", "nothing", "nowhere"]
     lines = [json.dumps({"clip": name, "text": name}) for name in names]
     (folder / "clips.jsonl").write_text("".join(f"{line}\n" for line in lines))
+
+
+def write_video(path, shades):
+    """A video of grey frames."""
+    av = pytest.importorskip("av", reason="the extra video is not installed")
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg1video", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for shade in shades:
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), shade, np.uint8), "rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
 
 
 @pytest.fixture(scope="module")
@@ -227,27 +241,33 @@ def test_a_broken_frame_fails_its_clip_alone(ran):
     assert answers(export, longer)[0]["error_code"] == 0
 
 
-def test_a_server_reads_like_the_model(ran):
+@pytest.fixture(scope="module")
+def server(ran):
+    """One that serves the export."""
+    with Server(ServerOptions("lips", ran[2], port=0, rest_api_port=0)) as server:
+        yield server
+
+
+def test_a_server_reads_like_the_model(ran, server):
     export = ran[2]
     wanted, maps = answers(export, ASKED), answers(export, ASKED, "align")
     request = predict_pb2.PredictRequest()
     request.model_spec.name = "lips"
     request.inputs["frames_bytes"].CopyFrom(tf.make_tensor_proto(ASKED))
-    with Server(ServerOptions("lips", export, port=0, rest_api_port=0)) as server:
-        with grpc.insecure_channel(server.addresses.grpc) as channel:
-            stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-            found = rows_of(stub.Predict(request, timeout=60).outputs)
-            request.model_spec.signature_name = "align"
-            drawn = rows_of(stub.Predict(request, timeout=60).outputs)
-        instances = [
-            {"frames_bytes": [{"b64": base64.b64encode(file).decode()} for file in clip]}
-            for clip in ASKED
-        ]
-        answer = httpx.post(
-            f"http://{server.addresses.rest}/v1/models/lips:predict",
-            json={"instances": instances},
-            timeout=60,
-        )
+    with grpc.insecure_channel(server.addresses.grpc) as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        found = rows_of(stub.Predict(request, timeout=60).outputs)
+        request.model_spec.signature_name = "align"
+        drawn = rows_of(stub.Predict(request, timeout=60).outputs)
+    instances = [
+        {"frames_bytes": [{"b64": base64.b64encode(file).decode()} for file in clip]}
+        for clip in ASKED
+    ]
+    answer = httpx.post(
+        f"http://{server.addresses.rest}/v1/models/lips:predict",
+        json={"instances": instances},
+        timeout=60,
+    )
     assert answer.status_code == 200, answer.text
     for rows in (found, answer.json()["predictions"]):
         for row, each in zip(rows, wanted, strict=True):
@@ -255,6 +275,50 @@ def test_a_server_reads_like_the_model(ran):
             assert row["score"] == pytest.approx(each["score"], abs=1e-4)
     for row, each in zip(drawn, maps, strict=True):
         np.testing.assert_allclose(row["alignment"], each["alignment"], atol=1e-5)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "rest"])
+def test_a_client_sends_rows_of_frames(server, protocol):
+    with Client(getattr(server.addresses, protocol), protocol, "lips") as client:
+        rows = client.predict({"frames_bytes": [[*clip[:2]] for clip in ASKED[:3]]})
+        assert [row["text"] for row in rows] == READ[:3]
+        assert [row["error_code"] for row in rows] == CODES[:3]
+        with pytest.raises(UserError, match="row 2 is not a list of texts or bytes"):
+            client.predict({"frames_bytes": [[b"file"], b"file"]})
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "rest"])
+def test_the_command_reads_folders_and_videos_and_names_what_it_cannot(
+    ran, server, protocol, tmp_path, capfdbinary
+):
+    clips = ran[1].root.parent / "clips"
+    write_video(tmp_path / "grey.mpg", [0, 120, 240])
+    (tmp_path / "none.mpg").write_bytes(b"no video")
+    (tmp_path / "empty.mpg").write_bytes(b"")
+    given = [clips / "rb", clips / "nothing", tmp_path / "grey.mpg", tmp_path / "none.mpg"]
+    given += [tmp_path / "empty.mpg", tmp_path / "nowhere.mpg", clips / "broken", clips / "b"]
+    rest = protocol == "rest"
+    with pytest.raises(UserError) as raised:
+        read_lips(given, getattr(server.addresses, protocol), rest, None, "lips", 3, 60.0)
+    lines = dict(line.split("\t") for line in capfdbinary.readouterr().out.decode().splitlines())
+    assert list(lines) == [str(each) for each in (clips / "rb", given[2], clips / "b")]
+    assert (lines[str(clips / "rb")], lines[str(clips / "b")]) == ("rb", "b")
+    for problem, told in zip(
+        str(raised.value).splitlines(),
+        ["holds no frame", "not a whole video", "not a whole video", "no such file", "is torn"],
+        strict=True,
+    ):
+        assert told in problem
+    assert str(raised.value).startswith(f"{clips / 'nothing'}: ")
+
+
+def test_the_frames_of_a_video_are_sent_as_they_are_prepared(tmp_path):
+    write_video(tmp_path / "grey.mpg", range(0, 250, 50))
+    sent = [
+        np.asarray(Image.open(io.BytesIO(file))) for file in frames_of(tmp_path / "grey.mpg", 3)
+    ]
+    seen = itertools.islice(read_clip(str(tmp_path / "grey.mpg"), 64 * 48), 3)
+    np.testing.assert_array_equal(sent, list(seen))
 
 
 def test_warm_up_sends_frames(ran):
@@ -294,15 +358,8 @@ def test_what_cannot_be_is_told(ran, setting, told):
 
 
 def test_a_video_is_read_frame_by_frame(tmp_path):
-    av = pytest.importorskip("av", reason="the extra video is not installed")
     path = tmp_path / "clip.mpg"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg1video", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        for shade in (0, 120, 240):
-            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), shade, np.uint8), "rgb24")
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
+    write_video(path, (0, 120, 240))
     frames = list(read_clip(str(path), 64 * 48))
     assert [each.shape for each in frames] == [(48, 64, 3)] * 3
     assert [round(each.mean() / 120) for each in frames] == [0, 1, 2]
