@@ -24,7 +24,7 @@ from pipeline.prepare.records import (
     TARGET_TEXT,
     feature_description,
 )
-from pipeline.record_files import record_files
+from pipeline.tensorflow_files import record_files
 
 _PARSED_AT_ONCE = 4096
 _AHEAD = 8

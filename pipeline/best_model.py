@@ -1,6 +1,5 @@
 """The model that is evaluated and exported: a run's best one, or those of several runs together."""
 
-import pathlib
 from typing import NamedTuple
 
 from models.encoder_decoder import EncoderDecoder
@@ -8,6 +7,7 @@ from models.errors import UserError
 from models.sequence_model import SequenceModel
 from pipeline.experiment import Experiment
 from pipeline.experiment_file import load_experiment
+from pipeline.places import place
 from pipeline.tasks.contract import Task
 from pipeline.train.checkpoints import best_fingerprint, restore_best
 from pipeline.workspace import Workspace, read_json
@@ -73,7 +73,7 @@ def other_runs(experiment: Experiment, workspace: Workspace) -> list[Workspace]:
     Raises:
         UserError: If one is the run's own, or stands there twice.
     """
-    others = [Workspace(pathlib.Path(place)) for place in experiment.search.ensemble]
+    others = [Workspace(place(text)) for text in experiment.search.ensemble]
     own = workspace.root.resolve()
     taken = [own]
     for other in others:

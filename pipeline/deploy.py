@@ -8,6 +8,7 @@ import rich.table
 
 from models.errors import UserError
 from pipeline.experiment import Experiment
+from pipeline.places import no_url
 from pipeline.workspace import Workspace, published_folder, write_text
 from serving.deploy.contract import Deployment
 from serving.deploy.members import make_target
@@ -48,9 +49,11 @@ def deploy(
             f"deploy.replicas is {options.replicas} and deploy.max_replicas "
             f"{options.max_replicas}: the most must not be below the least"
         )
-    base = (workspace.export / experiment.export.model_name).absolute()
+    base = no_url(
+        workspace.export / experiment.export.model_name, "no export can be measured", "workspace"
+    ).absolute()
     version = _newest(base)
-    out = out or workspace.root / "deploy" / target_name
+    out = out or base.parents[1] / "deploy" / target_name
     console.print(f"Loading {base / str(version)} to measure its memory")
     measured = measure(base / str(version), options.max_batch_size, options.cpus)
     deployment = Deployment(

@@ -3,7 +3,6 @@
 import difflib
 import json
 import os
-import pathlib
 import re
 import typing
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ import yaml
 
 from models.errors import UserError
 from pipeline.experiment import Experiment, Section
+from pipeline.places import Place, UrlPath, place
 from pipeline.workspace import Workspace, write_text
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -29,7 +29,7 @@ _BEAM_KEYS = {
 Path = tuple[str | int, ...]
 
 
-def load_experiment(path: str | os.PathLike, overrides: Iterable[str] = ()) -> Experiment:
+def load_experiment(path: str | os.PathLike | UrlPath, overrides: Iterable[str] = ()) -> Experiment:
     """Read an experiment.
 
     `${NAME}` in a value stands for the environment variable NAME. Relative paths in the
@@ -46,7 +46,7 @@ def load_experiment(path: str | os.PathLike, overrides: Iterable[str] = ()) -> E
         UserError: If the file cannot be read or a key or value is wrong. One message names
             every mistake, each with its file, line and key.
     """
-    path = pathlib.Path(path)
+    path = place(str(path))
     try:
         return _load(path, overrides)
     except RecursionError:
@@ -56,7 +56,7 @@ def load_experiment(path: str | os.PathLike, overrides: Iterable[str] = ()) -> E
         ) from None
 
 
-def _load(path: pathlib.Path, overrides: Iterable[str]) -> Experiment:
+def _load(path: Place, overrides: Iterable[str]) -> Experiment:
     document, lines = _read_yaml(path)
     origins = {key: f"{path}, line {line}" for key, line in lines.items()}
     for override in overrides:
@@ -100,7 +100,7 @@ def dump_experiment(experiment: Experiment) -> str:
 
 def workspace_of(experiment: Experiment) -> Workspace:
     """The workspace of an experiment: its `workspace` key, or `runs/<name>`."""
-    root = pathlib.Path(experiment.workspace or f"runs/{experiment.name}")
+    root = place(experiment.workspace or f"runs/{experiment.name}")
     return Workspace(root, experiment.data.folder)
 
 
@@ -112,7 +112,7 @@ def record_experiment(experiment: Experiment, workspace: Workspace) -> None:
     write_text(workspace.experiment, versions + dump_experiment(experiment))
 
 
-def _read_yaml(path: pathlib.Path) -> tuple[dict, dict[Path, int]]:
+def _read_yaml(path: Place) -> tuple[dict, dict[Path, int]]:
     """The document and the line, from 1, of each of its keys."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -137,7 +137,7 @@ def _read_yaml(path: pathlib.Path) -> tuple[dict, dict[Path, int]]:
     return document, lines
 
 
-def _collect_lines(node: yaml.Node, at: Path, lines: dict[Path, int], path: pathlib.Path) -> None:
+def _collect_lines(node: yaml.Node, at: Path, lines: dict[Path, int], path: Place) -> None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             place = (*at, key.value)
@@ -231,7 +231,7 @@ def _variable(name: str, at: Path, origins: dict[Path, str]) -> str:
     return os.environ[name]
 
 
-def _explain(detail: Any, origins: dict[Path, str], path: pathlib.Path) -> str:
+def _explain(detail: Any, origins: dict[Path, str], path: Place) -> str:
     """One line for one of pydantic's errors."""
     place: Path = detail["loc"]
     origin = _nearest_origin(place, origins, str(path))

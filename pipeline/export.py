@@ -1,5 +1,6 @@
 """The export stage: the best model becomes the next version of a servable."""
 
+import contextlib
 import pathlib
 from typing import Any
 
@@ -9,25 +10,32 @@ from pipeline.assembly import configure_tensorflow
 from pipeline.batches import read_pairs
 from pipeline.best_model import BestModel, best_fingerprints, load_best
 from pipeline.experiment import Experiment
+from pipeline.places import Place, UrlPath
 from pipeline.prepare.manifest import load_manifest
 from pipeline.tasks.contract import Task
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import latest_best
-from pipeline.workspace import Workspace, fingerprint, published_folder, read_json, write_json
+from pipeline.workspace import (
+    Workspace,
+    fingerprint,
+    published_folder,
+    read_json,
+    uploaded_folder,
+    write_json,
+)
 from serving.export import export_service
 from serving.graph_batching import GraphBatching
 from serving.server.version_folders import versions_on_disk
 
-_ORIGIN = pathlib.Path("assets.extra", "seqloom.json")
+_ORIGIN = "assets.extra/seqloom.json"
+_MODEL = "saved_model.pb"
 
 
-def export(
-    experiment: Experiment, workspace: Workspace, console: rich.console.Console
-) -> pathlib.Path:
+def export(experiment: Experiment, workspace: Workspace, console: rich.console.Console) -> Place:
     """Export the best model as a new version, or an ensemble where `search.ensemble` names one.
 
     The version folder appears whole, by a rename, because a server loads it as soon as its
-    name is there.
+    name is there. At a URL, where folders cannot be renamed, the model's own file comes last.
 
     Args:
         experiment: The experiment.
@@ -35,7 +43,7 @@ def export(
         console: Where the outcome goes.
 
     Returns:
-        The version folder, `export/<model name>/<version>`.
+        The version folder, `export/<model name>/<version>`, or its URL.
 
     Raises:
         UserError: If nothing was trained yet, another run cannot take part, or the linter refuses
@@ -47,9 +55,7 @@ def export(
         return _export(experiment, workspace, console)
 
 
-def _export(
-    experiment: Experiment, workspace: Workspace, console: rich.console.Console
-) -> pathlib.Path:
+def _export(experiment: Experiment, workspace: Workspace, console: rich.console.Console) -> Place:
     configure_tensorflow(experiment)
     task = make_task(experiment, workspace)
     best = load_best(task, workspace)
@@ -59,7 +65,7 @@ def _export(
     requests = service.warmup_requests(_warmup_texts(task, workspace))
     section = experiment.export.batching
     batching = GraphBatching(**section.model_dump()) if section else None
-    with published_folder(destination) as folder:
+    with _published(destination) as folder:
         export_service(service, folder, experiment.export.model_name, requests, batching)
         write_json(folder / _ORIGIN, _origin(experiment, workspace, best))
     parts = [f"step {best.step:,}"]
@@ -68,18 +74,20 @@ def _export(
     return destination
 
 
-def versions(base: pathlib.Path) -> list[int]:
+def versions(base: Place) -> list[int]:
     """Versions of a servable, in ascending order; none if there is no such folder."""
+    if isinstance(base, UrlPath):
+        return sorted(int(name) for name in base.folders() if name.isdecimal())
     return sorted(versions_on_disk(base)) if base.is_dir() else []
 
 
 def is_exported(experiment: Experiment, workspace: Workspace) -> bool:
     """Whether the newest version is of this experiment and its best weights."""
     base = workspace.export / experiment.export.model_name
-    known = versions(base)
-    if not known or not (base / str(known[-1]) / _ORIGIN).exists():
+    newest = base / str(max(versions(base), default=0))
+    if not (newest / _ORIGIN).exists() or not (newest / _MODEL).exists():
         return False
-    before = read_json(base / str(known[-1]) / _ORIGIN, "Delete this version.")
+    before = read_json(newest / _ORIGIN, "Delete this version.")
     return before.get("fingerprint") == export_fingerprint(experiment, workspace)
 
 
@@ -94,6 +102,12 @@ def export_fingerprint(experiment: Experiment, workspace: Workspace) -> str:
             experiment.export.model_dump(),
         ]
     )
+
+
+def _published(destination: Place) -> contextlib.AbstractContextManager[pathlib.Path]:
+    if isinstance(destination, UrlPath):
+        return uploaded_folder(destination, _MODEL)
+    return published_folder(destination)
 
 
 def _origin(experiment: Experiment, workspace: Workspace, best: BestModel) -> dict[str, Any]:

@@ -82,6 +82,10 @@ class UrlPath:
         """Itself."""
         return self
 
+    def resolve(self) -> "UrlPath":
+        """Itself."""
+        return self
+
     def exists(self) -> bool:
         """Whether it is a file, or begins the name of one."""
         return self.is_file() or self.is_dir()
@@ -163,6 +167,15 @@ class UrlPath:
             if path.parent == self and fnmatch.fnmatchcase(path.name, pattern):
                 yield path
 
+    def rglob(self, pattern: str) -> Iterator["UrlPath"]:
+        """The files in it, at any depth, whose names match."""
+        return (path for path in self._under() if fnmatch.fnmatchcase(path.name, pattern))
+
+    def folders(self) -> set[str]:
+        """Names of the folders directly in it."""
+        below = (str(path).removeprefix(f"{self._url}/").split("/") for path in self._under())
+        return {first for first, *others in below if others}
+
     def iterdir(self) -> Iterator["UrlPath"]:
         """The files directly in it."""
         return self.glob("*")
@@ -217,14 +230,19 @@ def is_url(text: str) -> bool:
     return _SEPARATOR in text
 
 
-def no_url(folder: Place, what: str) -> pathlib.Path:
+def no_url(folder: Place, what: str, key: str = "data.folder") -> pathlib.Path:
     """A folder that has to be one that this machine sees.
+
+    Args:
+        folder: The folder.
+        what: Is not possible at a URL, as a sentence without its end.
+        key: Of the experiment, that names the folder.
 
     Raises:
         UserError: If it is at a URL.
     """
     if isinstance(folder, UrlPath):
-        raise UserError(f"data.folder: {folder} is a URL, at which {what}; name a folder")
+        raise UserError(f"{key}: {folder} is a URL, at which {what}; name a folder")
     return folder
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from models.errors import UserError
 from pipeline.experiment import Experiment
+from pipeline.places import no_url
 from pipeline.workspace import Workspace
 from serving.server.engine import serve
 from serving.server.flags import Value
@@ -36,7 +37,11 @@ def serve_stage(
         UserError: If nothing was exported yet, or the server cannot be started so.
     """
     _refuse_models(flags)
-    base = workspace.export / experiment.export.model_name
+    base = no_url(
+        workspace.export / experiment.export.model_name,
+        "the embedded server finds no versions (TensorFlow Serving does, by --model_base_path)",
+        "workspace",
+    )
     if not base.is_dir() or not versions_on_disk(base):
         raise UserError(f"{base}: no exported version yet; run `seqloom export` first")
     options = experiment.serving

@@ -76,7 +76,7 @@ def train_stage(
         callbacks: list[keras.callbacks.Callback] = [watchdog]
         if cluster.is_chief:
             callbacks += build_callbacks(
-                workspace.logs, trainer.total_steps, trainer.step, console=console
+                str(workspace.logs), trainer.total_steps, trainer.step, console=console
             )
         outcome = trainer.run(callbacks)
     best = (

@@ -20,7 +20,7 @@ from models.special_ids import END_ID, PAD_ID
 from pipeline.places import Place
 from pipeline.prepare.records import TARGET as TARGET_IDS
 from pipeline.prepare.records import feature_description
-from pipeline.record_files import record_files
+from pipeline.tensorflow_files import record_files
 
 _PARSED_AT_ONCE = 4096
 _AHEAD = 8

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -26,15 +27,15 @@ class Workspace:
     """The folder of one run.
 
     Attributes:
-        root: The run's folder. It need not exist yet.
+        root: The run's folder, or its URL. It need not exist yet.
         data_folder: Path or URL of `data`, if it does not lie in the run's folder.
     """
 
-    root: pathlib.Path
+    root: Place
     data_folder: str | None = None
 
     @property
-    def experiment(self) -> pathlib.Path:
+    def experiment(self) -> Place:
         """The resolved experiment with the versions of the libraries that ran it."""
         return self.root / "experiment.yaml"
 
@@ -49,27 +50,27 @@ class Workspace:
         return self.data / "manifest.json"
 
     @property
-    def train(self) -> pathlib.Path:
+    def train(self) -> Place:
         """Checkpoints of the training run."""
         return self.root / "train"
 
     @property
-    def best(self) -> pathlib.Path:
+    def best(self) -> Place:
         """The best checkpoint by the metric the experiment names."""
         return self.train / "best"
 
     @property
-    def logs(self) -> pathlib.Path:
+    def logs(self) -> Place:
         """TensorBoard's event files."""
         return self.root / "logs"
 
     @property
-    def scores(self) -> pathlib.Path:
+    def scores(self) -> Place:
         """What `evaluate` writes."""
         return self.root / "scores"
 
     @property
-    def export(self) -> pathlib.Path:
+    def export(self) -> Place:
         """Holds one folder a model name, and in it one folder a version."""
         return self.root / "export"
 
@@ -78,7 +79,7 @@ class Workspace:
         """Keep a second process from running a stage on the same workspace.
 
         The claim is a lock on the folder the stage works in. It leaves no file, and ends with
-        the process, however that ends.
+        the process, however that ends. Stores of objects have no locks: at a URL there is none.
 
         Args:
             stage: The stage.
@@ -87,6 +88,9 @@ class Workspace:
             UserError: If another process is at it, or the folder cannot be written in.
         """
         folder = {"prepare": self.root, "train": self.train, "export": self.export}[stage]
+        if isinstance(folder, UrlPath):
+            yield
+            return
         make_folder(folder)
         claim = os.open(folder, os.O_RDONLY)
         try:
@@ -128,12 +132,14 @@ class Workspace:
         return self.data / f"{side}.counts.tsv"
 
 
-def make_folder(folder: pathlib.Path) -> None:
-    """Make a folder, with those above it, that files can be written in.
+def make_folder(folder: Place) -> None:
+    """Make a folder, with those above it, that files can be written in; at a URL there are none.
 
     Raises:
         UserError: If that cannot be, told before the work whose outcome is to lie there.
     """
+    if isinstance(folder, UrlPath):
+        return
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -248,6 +254,25 @@ def published_folder(destination: Place, last: str = "") -> contextlib.AbstractC
     if isinstance(destination, UrlPath):
         return _published_url(destination, last)
     return _published_path(destination)
+
+
+@contextlib.contextmanager
+def uploaded_folder(destination: UrlPath, last: str) -> Iterator[pathlib.Path]:
+    """Give a folder of this machine whose files go to a URL if the block succeeds.
+
+    Args:
+        destination: Where they go.
+        last: Name of the file directly in it without which the others count for nothing.
+
+    Returns:
+        A context that gives an empty folder.
+    """
+    with tempfile.TemporaryDirectory(prefix="seqloom-upload-") as name:
+        folder = pathlib.Path(name)
+        yield folder
+        files = (path for path in folder.rglob("*") if path.is_file())
+        for path in sorted(files, key=lambda path: (path == folder / last, path)):
+            place(f"{destination}/{path.relative_to(folder)}").write_bytes(path.read_bytes())
 
 
 @contextlib.contextmanager

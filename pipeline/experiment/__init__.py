@@ -66,7 +66,9 @@ class Experiment(Section):
     """
 
     name: Name = Field(description="Name of the run.")
-    workspace: str | None = Field(None, description="Folder of the run; runs/<name> if null.")
+    workspace: str | None = Field(
+        None, description="Folder or URL of the run; runs/<name> if null."
+    )
     seed: NonNegativeInt = Field(1, description="Of data order, weights, dropout and noise.")
     data: DataSection
     vocabulary: VocabularySection = VocabularySection()

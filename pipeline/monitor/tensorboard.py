@@ -1,15 +1,16 @@
 """Opens TensorBoard on a run's logs."""
 
-import pathlib
+import os
 import threading
 
 from models.errors import UserError
+from pipeline.places import Place, UrlPath, place
 
 _EVENT_FILES = "*events.out.tfevents*"
 
 
 def open_tensorboard(
-    logs_dir: str | pathlib.Path,
+    logs_dir: str | os.PathLike | UrlPath,
     host: str = "127.0.0.1",
     port: int = 6006,
     stop: threading.Event | None = None,
@@ -17,7 +18,7 @@ def open_tensorboard(
     """Serve TensorBoard and print its address, until interrupted.
 
     Args:
-        logs_dir: Folder with event files, at any depth.
+        logs_dir: Folder or URL with event files, at any depth.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one.
         stop: Ends the call when set; without it only an interrupt (Ctrl-C) does.
@@ -28,7 +29,7 @@ def open_tensorboard(
     Raises:
         UserError: If there are no logs, or the port cannot be listened on.
     """
-    logs_dir = pathlib.Path(logs_dir)
+    logs_dir = place(str(logs_dir))
     if not any(logs_dir.rglob(_EVENT_FILES)):
         raise UserError(
             f"{logs_dir}: no TensorBoard logs there. Train first, or name another run's workspace."
@@ -42,7 +43,7 @@ def open_tensorboard(
     return 0
 
 
-def _launch(logs_dir: pathlib.Path, host: str, port: int) -> str:
+def _launch(logs_dir: Place, host: str, port: int) -> str:
     # Imported here, since TensorBoard takes seconds to import and the check above none.
     from tensorboard import program
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import tempfile
 from collections.abc import Sequence
 
 from pipeline.experiment import CorpusFile, DataSection, Experiment, VocabularySection
@@ -97,7 +98,10 @@ def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job
     if task_reads_pictures(experiment.model.task):
         no_url(folder, NO_PICTURES)
     scratch = folder.absolute() / ".scratch"
-    beside = scratch if isinstance(scratch, pathlib.Path) else workspace.root / ".prepare"
+    beside = next(
+        (each for each in (scratch, workspace.root / ".prepare") if isinstance(each, pathlib.Path)),
+        None,
+    ) or pathlib.Path(tempfile.mkdtemp(prefix="seqloom-prepare-"))
     inputs = list_inputs(experiment.data)
     job = Job(
         data=experiment.data,

@@ -12,6 +12,7 @@ import pydantic
 from models.errors import UserError
 from pipeline.experiment import Experiment, SubmitSection
 from pipeline.experiment_file import dump_experiment, load_experiment, workspace_of
+from pipeline.places import no_url
 from pipeline.submit.contract import STAGES, Job, JobHandle, Launcher, Stage
 from pipeline.workspace import Workspace, make_folder, read_json, write_json, write_text
 
@@ -38,7 +39,7 @@ def make_job(experiment: Experiment, stages: tuple[Stage, ...] = STAGES) -> Job:
         stages: To be run, in their order.
     """
     options = experiment.submit
-    workspace = workspace_of(experiment).root.absolute()
+    workspace = _folder(workspace_of(experiment)).absolute()
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = f"{now}-{secrets.token_hex(2)}"
     return Job(
@@ -90,7 +91,7 @@ def write_handle(handle: JobHandle) -> None:
 
 def list_jobs(workspace: Workspace) -> list[JobHandle]:
     """The jobs that were submitted for a workspace, oldest first."""
-    paths = sorted((workspace.root / "jobs").glob("*/job.json"))
+    paths = sorted((_folder(workspace) / "jobs").glob("*/job.json"))
     return [read_handle(path) for path in paths]
 
 
@@ -117,6 +118,10 @@ def find_job(workspace: Workspace, name: str = "") -> JobHandle:
         several = ", ".join(each.job.id for each in found)
         raise UserError(f"{name!r} begins the names of several jobs: {several}; write more of it")
     return found[-1]
+
+
+def _folder(workspace: Workspace) -> pathlib.Path:
+    return no_url(workspace.root, "no jobs are kept", "workspace")
 
 
 def options_of(job: Job) -> SubmitSection:

@@ -4,7 +4,6 @@ import errno
 import os
 import pathlib
 import re
-import shutil
 
 import keras
 import tensorflow as tf
@@ -12,11 +11,14 @@ import tensorflow as tf
 from models.errors import UserError
 from models.sequence_model import SequenceModel
 from pipeline.experiment import Experiment
+from pipeline.places import Place, place
+from pipeline.tensorflow_files import for_tensorflow
 from pipeline.workspace import (
     Workspace,
     file_fingerprint,
     fingerprint,
     read_json,
+    remove_folder,
     write_json,
 )
 
@@ -90,10 +92,10 @@ class Checkpoints:
             optimizer={str(index): each.value for index, each in enumerate(optimizer.variables)},
             progress=progress,
         )
-        self._last = tf.train.CheckpointManager(checkpoint, str(workspace.train), keep)
+        self._last = tf.train.CheckpointManager(checkpoint, _folder(workspace.train), keep)
         own = Workspace(scratch) if scratch else workspace
         self._saved = (
-            tf.train.CheckpointManager(checkpoint, str(own.train), 1) if scratch else self._last
+            tf.train.CheckpointManager(checkpoint, _folder(own.train), 1) if scratch else self._last
         )
         self._best = _best_manager(own, model)
         self._progress = progress
@@ -125,7 +127,7 @@ class Checkpoints:
             )
         return []
 
-    def save(self) -> pathlib.Path:
+    def save(self) -> Place:
         """Save the run.
 
         Raises:
@@ -133,16 +135,16 @@ class Checkpoints:
         """
         return self._save(self._saved)
 
-    def save_best(self) -> pathlib.Path:
+    def save_best(self) -> Place:
         """Save the model as the best one so far; else as `save`."""
         return self._save(self._best)
 
-    def _save(self, manager: tf.train.CheckpointManager) -> pathlib.Path:
+    def _save(self, manager: tf.train.CheckpointManager) -> Place:
         step = int(self._progress.step)
         try:
-            return pathlib.Path(manager.save(checkpoint_number=step))
+            return place(manager.save(checkpoint_number=step))
         except tf.errors.OpError as error:
-            _clear(pathlib.Path(manager.directory), step)
+            _clear(place(manager.directory), step)
             if not _is_full(error):
                 raise
             last = self._last.latest_checkpoint
@@ -190,7 +192,7 @@ def latest_best(workspace: Workspace) -> str:
     Raises:
         UserError: If nothing was trained yet.
     """
-    path = tf.train.latest_checkpoint(str(workspace.best))
+    path = tf.train.latest_checkpoint(_folder(workspace.best))
     if path is None:
         raise UserError(f"{workspace.best}: no trained model yet; run `seqloom train` first")
     return path
@@ -232,7 +234,14 @@ def check_same_run(
 
 def _best_manager(workspace: Workspace, model: SequenceModel) -> tf.train.CheckpointManager:
     checkpoint = tf.train.Checkpoint(model=_by_path(model.weights))
-    return tf.train.CheckpointManager(checkpoint, str(workspace.best), 1)
+    return tf.train.CheckpointManager(checkpoint, _folder(workspace.best), 1)
+
+
+def _folder(folder: Place) -> str:
+    """A folder of checkpoints, for TensorFlow."""
+    return for_tensorflow(
+        folder, "name a folder of this machine, or a gs:// URL, in the key workspace"
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -248,11 +257,11 @@ def _is_full(error: tf.errors.OpError) -> bool:
     return any(os.strerror(number) in str(error) for number in _FULL)
 
 
-def _clear(folder: pathlib.Path, step: int) -> None:
+def _clear(folder: Place, step: int) -> None:
     """Delete what a checkpoint that failed has left, which takes up the room of the next."""
     for path in folder.glob(f"ckpt-{step}[._]*"):
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
         else:
             path.unlink(missing_ok=True)
 

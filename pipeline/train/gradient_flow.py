@@ -4,7 +4,6 @@ import csv
 import heapq
 import io
 import itertools
-import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import keras
@@ -13,6 +12,7 @@ import tensorflow as tf
 from models.gradient_flow import LayerFlow, measure
 from models.language_model import CONTINUES
 from models.special_ids import PAD_ID
+from pipeline.places import Place
 from pipeline.workspace import write_text
 
 FILE_NAME = "gradient_flow.csv"
@@ -38,7 +38,7 @@ class GradientFlowReport:
         batches: Iterable[tuple[Inputs, tf.Tensor]],
         sentences: int,
         longest: int,
-        folder: pathlib.Path,
+        folder: Place,
     ):
         self._model = model
         self._examples = longest_rows(batches, sentences)
@@ -125,8 +125,8 @@ def _rows(step: int, flows: Sequence[LayerFlow]) -> Iterator[tuple]:
             )
 
 
-def _rows_before(path: pathlib.Path, step: int) -> list[list[str]]:
+def _rows_before(path: Place, step: int) -> list[list[str]]:
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [row for row in itertools.islice(csv.reader(file), 1, None) if int(row[0]) < step]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [row for row in itertools.islice(csv.reader(lines), 1, None) if int(row[0]) < step]

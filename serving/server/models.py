@@ -43,10 +43,12 @@ class Models:
     def status(self, spec: model_pb2.ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
         """The state of one version, or of all, highest number first.
 
+        A label asks for all of them, as it does of the real server.
+
         Raises:
             ServingError: If there is no such version.
         """
-        number = self._number(spec)
+        number = spec.version.value if spec.HasField("version") else None
         model = self._manager.get(spec.name)
         versions = model.snapshot() if model else []
         if number is not None:

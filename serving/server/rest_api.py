@@ -30,6 +30,7 @@ from serving.server.metrics import Metrics
 from serving.server.models import Models
 from serving.server.predict import DEFAULT_SIGNATURE, predict
 from serving.server.reply import HTML, PLAIN, Reply
+from serving.server.request_target import path_and_query
 from serving.server.saved_model import Runner
 from serving.server.status import ServingError, invalid_argument
 
@@ -47,6 +48,7 @@ _OURS = re.compile(r"/v1/.*", re.IGNORECASE)
 _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH")
 _LARGEST_VERSION = (1 << 63) - 1
 _REASONS = {
+    400: "Bad Request",
     404: "Not Found",
     408: "Request Timeout",
     413: "Request Entity Too Large",
@@ -91,15 +93,30 @@ class RestApi:
         """
         if method not in _METHODS:
             return error_page(501)
-        if self._metrics_path is not None and target.partition("?")[0] == self._metrics_path:
-            return Reply(200, self._metrics.page(), PLAIN)
-        if not _OURS.fullmatch(target):
+        asked = path_and_query(target)
+        if asked is None:
+            return error_page(400)
+        if self._metrics_path is not None and asked.partition("?")[0] == self._metrics_path:
+            return self._page_of_metrics(asked)
+        if not _OURS.fullmatch(asked):
             return error_page(404)
-        if not self._cross_origin:
-            return self._answer(method, target, body)
         if method == "OPTIONS":
-            return cors.allowed(cors.preflight(origin))
-        return cors.allowed(self._answer(method, target, body))
+            reply = self._preflight(origin)
+        else:
+            reply = self._answer(method, asked, body)
+        return cors.allowed(reply) if self._cross_origin else reply
+
+    def _page_of_metrics(self, target: str) -> Reply:
+        if target != self._metrics_path:
+            told = f"Unexpected path: {target}. Should be {self._metrics_path}"
+            return Reply(400, told.encode(), PLAIN)
+        return Reply(200, self._metrics.page(), PLAIN)
+
+    def _preflight(self, origin: str) -> Reply:
+        started = time.monotonic()
+        status, reply = cors.preflight(origin)
+        self._metrics.record("", "", "REST", status.name, started)
+        return reply
 
     def _answer(self, method: str, target: str, body: bytes) -> Reply:
         pattern = {"POST": _PREDICTION, "GET": _MODEL}.get(method)
@@ -110,6 +127,7 @@ class RestApi:
                 raise invalid_argument(f"Malformed request: {method} {target}")
             if int(match["version"] or 0) > _LARGEST_VERSION:
                 # The real server sends this one error without a body.
+                status = grpc.StatusCode.INVALID_ARGUMENT
                 return Reply(400, b"")
             if method == "POST":
                 return Reply(200, self._run(match, body, method, target))
@@ -122,10 +140,10 @@ class RestApi:
             _log.exception("%s %s failed", method, target)
             return Reply(500, write_error(f"{type(error).__name__}: {error}"))
         finally:
-            # Questions about a model are not counted, as they are not in the real server.
-            if match and method == "POST":
-                name = _decoded(match["name"])
-                self._metrics.record(name, match["method"], "REST", status.name, started)
+            # All are counted, those that name no model or no method by empty names.
+            found = match.groupdict(default="") if match else {}
+            name, api = _decoded(found.get("name", "")), found.get("method", "")
+            self._metrics.record(name, api, "REST", status.name, started)
 
     def _run(self, match: re.Match, body: bytes, method: str, target: str) -> bytes:
         # The path is matched without regard to case, the name of the method is not.

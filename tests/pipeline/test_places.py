@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 
 import pytest
 import rich.console
@@ -9,13 +10,19 @@ import tensorflow as tf
 
 from models.errors import UserError
 from pipeline.batches import read_pairs
+from pipeline.deploy import deploy
 from pipeline.experiment import Experiment
 from pipeline.experiment_file import load_experiment, workspace_of
+from pipeline.export import export, is_exported, versions
 from pipeline.places import UrlPath, is_url, place
 from pipeline.prepare.engine import BeamIOError, FileSystems
 from pipeline.prepare.manifest import load_manifest
 from pipeline.prepare.run import prepare
-from pipeline.record_files import record_files
+from pipeline.serve import serve_stage
+from pipeline.stages import run_stages
+from pipeline.submit.jobs import list_jobs, make_job
+from pipeline.tensorflow_files import record_files
+from pipeline.train.checkpoints import latest_best
 from pipeline.train.trainer import Trainer
 from pipeline.vocabularies import load_vocabularies
 
@@ -45,11 +52,17 @@ class MemoryFileSystem(FileSystem):
         return False
 
     def _list(self, dir_or_prefix):
-        # As a store of objects does: whatever begins so, at any depth. TensorFlow's own listing
-        # knows folders only that were made.
-        for path in sorted(WRITTEN):
+        # As a store of objects does: whatever begins so, at any depth.
+        for path in sorted(self._all()):
             if path.startswith(dir_or_prefix):
                 yield self.metadata(path)
+
+    def _all(self):
+        """What was written here, and what TensorFlow has in the folders that it made."""
+        of_tensorflow = (
+            f"{folder}/{name}" for folder, _, names in tf.io.gfile.walk("ram://") for name in names
+        )
+        return WRITTEN.union(of_tensorflow)
 
     def create(self, path, mime_type="", compression_type=""):
         assert compression_type in ("", "uncompressed")
@@ -70,7 +83,7 @@ class MemoryFileSystem(FileSystem):
         self.delete(sources)
 
     def exists(self, path):
-        return path in WRITTEN
+        return path in self._all()
 
     def size(self, path):
         return self.metadata(path).size_in_bytes
@@ -87,7 +100,7 @@ class MemoryFileSystem(FileSystem):
 
     def delete(self, paths):
         for path in paths:
-            WRITTEN.remove(path)
+            WRITTEN.discard(path)
             tf.io.gfile.remove(path)
 
 
@@ -152,7 +165,7 @@ def test_a_scheme_without_a_file_system_is_told():
 
 
 def test_records_that_tensorflow_cannot_read_are_told():
-    with pytest.raises(UserError, match="TensorFlow reads no records at s3://"):
+    with pytest.raises(UserError, match="TensorFlow has no file system for s3://"):
         record_files([place("s3://bucket/train-00000-of-00001.tfrecord")])
 
 
@@ -210,3 +223,44 @@ def test_pictures_have_no_url(tmp_path, store):
     )
     with pytest.raises(UserError, match="data.folder: .* is a URL, at which pictures are not"):
         prepare(experiment, workspace_of(experiment), rich.console.Console(file=io.StringIO()))
+
+
+def test_a_workspace_at_a_url_holds_the_whole_run(store, prepared_folder, console):
+    """Data, checkpoints, logs, scores and exports; the second run finds all up to date."""
+    settings = [f"workspace={store}/run", "train.max_steps=2", "export.warmup_requests=1"]
+    experiment = load_experiment(prepared_folder / "tiny.yaml", settings)
+    workspace = workspace_of(experiment)
+    run_stages(experiment, workspace, console)
+    assert load_experiment(workspace.experiment) == experiment
+    assert Trainer(experiment, workspace).step == 2
+    assert list(workspace.logs.rglob("events*"))
+    assert json.loads((workspace.scores / "test.json").read_text())["checkpoint_step"] == 2
+    assert versions(workspace.export / "translation") == [1]
+
+    told = io.StringIO()
+    run_stages(experiment, workspace, rich.console.Console(file=told, width=200))
+    assert told.getvalue().count("up to date") == 3 and "already ended" in told.getvalue()
+    url = str(workspace.export / "translation" / "1")
+    assert "serving_default" in tf.saved_model.load(url).signatures
+    # An upload that was broken off counts for nothing, and is not gone on with.
+    (workspace.export / "translation" / "1" / "saved_model.pb").unlink()
+    assert not is_exported(experiment, workspace)
+    assert export(experiment, workspace, console) == workspace.export / "translation" / "2"
+
+
+def test_what_needs_a_folder_says_so(store, prepared_folder, console):
+    experiment = load_experiment(prepared_folder / "tiny.yaml", [f"workspace={store}/run"])
+    workspace = workspace_of(experiment)
+    for refused in (
+        lambda: serve_stage(experiment, workspace, None, {}),
+        lambda: deploy(experiment, workspace, "docker", None, console),
+        lambda: make_job(experiment),
+        lambda: list_jobs(workspace),
+    ):
+        with pytest.raises(UserError, match=f"^workspace: {store}/run.* is a URL, at which"):
+            refused()
+    elsewhere = workspace_of(
+        load_experiment(prepared_folder / "tiny.yaml", ["workspace=s3://b/run"])
+    )
+    with pytest.raises(UserError, match="s3://b/run/train/best: TensorFlow has no file system"):
+        latest_best(elsewhere)

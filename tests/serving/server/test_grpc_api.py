@@ -289,6 +289,11 @@ def test_status_of_all_versions_and_of_one(channel):
         "NOT_FOUND",
         "Could not find any versions of model other",
     )
+    request.model_spec.name = ""
+    assert failure(stub.GetModelStatus, request, timeout=30) == (
+        "NOT_FOUND",
+        "Could not find any versions of model ",
+    )
 
 
 def test_health(channel):

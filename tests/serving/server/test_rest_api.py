@@ -378,6 +378,21 @@ def test_what_is_not_the_api_gets_a_page(ask, method, status):
     assert content.startswith(b"<HTML>")
 
 
+@pytest.mark.parametrize("path", ['/v1/models/"x"', "/v1/models/a%zz", "/v1/models/x?a={}"])
+def test_what_is_no_uri_gets_a_page(ask, path):
+    status, content = ask("GET", path)
+    assert (status, content) == (
+        400,
+        b"<HTML><HEAD>\n<TITLE>400 Bad Request</TITLE>\n</HEAD><BODY>\n<H1>Bad Request</H1>\n"
+        b"</BODY></HTML>\n",
+    )
+
+
+def test_a_target_may_name_the_host(ask):
+    whole = ask("GET", "http://example.org/v1/models/translation")
+    assert whole[0] == 200 and whole == ask("GET", "/v1/models/translation")
+
+
 def test_status(ask):
     status, content = ask("GET", "/v1/models/translation")
     assert status == 200
@@ -391,6 +406,8 @@ def test_status(ask):
         ]
     }
     assert ask("GET", "/v1/models/translation/versions/3") == (status, content)
+    # The real server looks at no label here.
+    assert ask("GET", "/v1/models/translation/labels/none") == (status, content)
 
 
 def test_metadata(ask):

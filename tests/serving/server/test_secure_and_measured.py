@@ -1,5 +1,6 @@
 """TLS, unix sockets and the page of metrics, over real sockets."""
 
+import http.client
 import re
 import shutil
 import subprocess
@@ -154,6 +155,37 @@ def test_requests_are_counted_by_model_and_status(base_path, tmp_path):
     assert float(total.split()[-1]) > 0
     bounds = re.findall(r'entrypoint="REST",le="([^"]+)"', "\n".join(lines))
     assert (len(bounds), bounds[:3], bounds[19]) == (34, ["10", "18", "32.4"], "708235")
+
+
+def test_all_requests_to_the_rest_api_are_counted(base_path, tmp_path):
+    config = tmp_path / "monitoring.config"
+    config.write_text("prometheus_config { enable: true }")
+    count, latency = ":tensorflow:serving:request_count", ":tensorflow:serving:request_latency"
+    with Server(options(base_path, monitoring_config_file=config)) as server:
+        connection = http.client.HTTPConnection(server.addresses.rest, timeout=30)
+
+        def ask(method, path):
+            connection.request(method, path)
+            return connection.getresponse().read().decode()
+
+        for path in ("", "/metadata", f"/versions/{1 << 63}"):
+            ask("GET", f"/v1/models/translation{path}")
+        for method, path in (("GET", "/v1/models/other"), ("PUT", "/v1/x"), ("OPTIONS", "/v1/x")):
+            ask(method, path)
+        ask("GET", "/elsewhere")
+        path = "/monitoring/prometheus/metrics"
+        wrong = ask("GET", f"{path}?x=1")
+        assert wrong == f"Unexpected path: {path}?x=1. Should be {path}"
+        lines = ask("GET", path).splitlines()
+        connection.close()
+    assert [line for line in lines if line.startswith(f"{count}{{")] == [
+        f'{count}{{model_name="",status="FAILED_PRECONDITION"}} 1',
+        f'{count}{{model_name="",status="INVALID_ARGUMENT"}} 1',
+        f'{count}{{model_name="other",status="NOT_FOUND"}} 1',
+        f'{count}{{model_name="translation",status="INVALID_ARGUMENT"}} 1',
+        f'{count}{{model_name="translation",status="OK"}} 2',
+    ]
+    assert f'{latency}_count{{model_name="translation",API="",entrypoint="REST"}} 2' in lines
 
 
 def test_batches_and_their_waiting_are_counted(base_path, tmp_path):
