@@ -67,6 +67,7 @@ EXPERIMENTS = {
         ("model.visual_answering.form=generator", "model.decoder.units=64"),
         ("build_easy_vqa.py", "runs/easy-vqa-data"),
     ),
+    "lip-reading": Shipped("lip-reading", (), ("build_mouths.py", "runs/mouths-data")),
 }
 
 # In the order in which they are told, as far as a task has them.
@@ -74,6 +75,8 @@ SCORES = {
     "bleu": "BLEU",
     "chrf": "chrF",
     "accuracy": "accuracy",
+    "right": "right",
+    "character_error_rate": "CER",
     "macro_f1": "macro-F1",
     "perplexity": "perplexity",
 }
