@@ -3,7 +3,8 @@ r"""Renders clips of a drawn mouth that spells a word, as folders of frames and 
     python data/build_mouths.py runs/mouths-data
 
 The frames go to `clips/train`, `clips/valid` and `clips/test`, a folder a clip, and what is said to
-`train.jsonl`, `valid.jsonl` and `test.jsonl`: objects of `clip`, a path below `clips`, and `text`.
+`train.jsonl`, `valid.jsonl` and `test.jsonl`: objects of `clip`, a path below `clips`, `text`, and
+`tags`, the letter of each frame, or `-` where the mouth closes or is closed.
 
 A word is two syllables, so that nothing but the mouth tells it. Those of `valid` and `test` never
 come in `train`, half of whose clips say the first syllable alone: what is short is learned first,
@@ -34,6 +35,7 @@ class Mouth(NamedTuple):
     tongue: float  # likewise
 
 
+SILENT = "-"
 CLOSED = Mouth(0.75, 0.0, 0.0, 0.0)
 LETTERS = {
     "a": Mouth(0.7, 1.0, 0.0, 0.3),
@@ -66,20 +68,28 @@ def text_of(split: str, words: list[str], generator: np.random.Generator) -> str
     return text[:2] if split == "train" and generator.random() < 0.5 else text
 
 
-def shapes(text: str, generator: np.random.Generator) -> list[Mouth]:
+class Shape(NamedTuple):
+    """The mouth at a frame."""
+
+    tag: str  # what it says, or is about to say
+    mouth: Mouth
+
+
+def shapes(text: str, generator: np.random.Generator) -> list[Shape]:
     """The mouth at each frame, from closed to closed."""
     speed = generator.uniform(0.8, 1.2)
-    frames = [CLOSED] * int(generator.integers(1, 3))
-    for target in [*(LETTERS[letter] for letter in text), CLOSED]:
-        before = frames[-1]
+    frames = [Shape(SILENT, CLOSED)] * int(generator.integers(1, 3))
+    for tag in [*text, SILENT]:
+        before, target = frames[-1].mouth, LETTERS.get(tag, CLOSED)
         # On its way for a frame, and there for one or two.
         held = max(1, round(generator.uniform(0.8, 2.2) / speed))
         middle = Mouth(*((one + other) / 2 for one, other in zip(before, target, strict=True)))
-        frames += [middle] * int(generator.random() < 0.7) + [target] * held
+        moving = [Shape(tag, middle)] * int(generator.random() < 0.7)
+        frames += moving + [Shape(tag, target)] * held
     return frames
 
 
-def render(mouths: list[Mouth], generator: np.random.Generator) -> Iterator[Image.Image]:
+def render(frames: list[Shape], generator: np.random.Generator) -> Iterator[Image.Image]:
     """Pictures of a mouth that moves, in a place, a size and colours drawn for the clip."""
     center = SIZE / 2 + generator.uniform(-4, 4, 2)
     scale = generator.uniform(7, 10)
@@ -88,7 +98,7 @@ def render(mouths: list[Mouth], generator: np.random.Generator) -> Iterator[Imag
     rows, columns = np.mgrid[:SIZE, :SIZE]
     light = generator.uniform(-1.0, 1.0, 2)  # brighter to one side
     shade = ((columns - SIZE / 2) * light[0] + (rows - SIZE / 2) * light[1])[..., np.newaxis]
-    for mouth in mouths:
+    for _, mouth in frames:
         drift = generator.normal(0.0, 0.2, 2)
         x = (columns - center[0] - drift[0]) / scale  # [S, S]
         y = (rows - center[1] - drift[1]) / scale
@@ -122,9 +132,11 @@ def main(
             name = f"{split}/{index:04d}"
             folder = out / "clips" / name
             folder.mkdir(parents=True, exist_ok=True)
-            for frame, picture in enumerate(render(shapes(text, generator), generator)):
+            frames = shapes(text, generator)
+            for frame, picture in enumerate(render(frames, generator)):
                 picture.save(folder / f"{frame:03d}.png", compress_level=1)
-            lines.append(json.dumps({"clip": name, "text": text}))
+            tags = " ".join(each.tag for each in frames)
+            lines.append(json.dumps({"clip": name, "text": text, "tags": tags}))
         (out / f"{split}.jsonl").write_text("".join(f"{line}\n" for line in lines))
         print(f"{len(lines):,} clips of {len(words):,} words: {split}")
 

@@ -29,6 +29,7 @@ _UNITS = {
     "captioning": "pieces",
     "visual_answering": "answers",
     "lip_reading": "pieces",
+    "frame_tagging": "frames",
 }
 
 

@@ -263,6 +263,18 @@ ALIGN_LIPS = Signature(
 
 LIP_READING_SIGNATURES = (READ_LIPS, ALIGN_LIPS)
 
+TAG_FRAMES = Signature(
+    name="serving_default",
+    inputs=(_CLIP_INPUT,),
+    outputs=(
+        Field(TAGS, "string", "BF", 'the likeliest tag of each frame, padded with ""'),
+        Field(SCORES, "float32", "BF", "the tag's probability"),
+        _CLIP_ERROR,
+    ),
+)
+
+FRAME_TAGGING_SIGNATURES = (TAG_FRAMES,)
+
 _STORY_AND_QUESTION = (
     Field(STORY, "string", "B", "stories; line breaks part their sentences"),
     Field(QUESTION, "string", "B", "the question about each"),

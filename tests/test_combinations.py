@@ -26,8 +26,14 @@ SOURCES = {
     "captioning": ["", ""],
     "visual_answering": ["a b c", "a"],
     "lip_reading": ["", ""],
+    "frame_tagging": ["", ""],
 }
-TARGETS = {"translation": ["c b", "a"], "language_model": ["a b c", "b"], "tagging": ["c b a", "a"]}
+TARGETS = {
+    "translation": ["c b", "a"],
+    "language_model": ["a b c", "b"],
+    "tagging": ["c b a", "a"],
+    "frame_tagging": ["c b", "a"],
+}
 DIRECTIONS = {
     "forward": {"bidirectional": False},
     "concatenated": {"bidirectional": True},
@@ -46,12 +52,14 @@ SECTIONS = {
     "captioning": ("decoder",),
     "visual_answering": ("encoder",),
     "lip_reading": ("encoder", "decoder"),
+    "frame_tagging": ("encoder",),
 }
 # Lengths of a step that are not the usual one: cells of a picture are compared with a final state
 # of few units, which turns quickly where it is normalised.
 STEPS = {"visual_answering": 0.001}
 QUESTIONS = {"format": "documents", "path": "unused", "question_key": "question"}
-LEARNING = {"backbone": "small", "weights": None, "fine_tune": True}
+CLIPS = ("lip_reading", "frame_tagging")
+LEARNING = {"backbone": "tiny", "weights": None, "fine_tune": True}
 
 
 def make_experiment(task, model, format="tsv"):
@@ -71,7 +79,7 @@ def make_experiment(task, model, format="tsv"):
                     if task == "visual_answering"
                     else {"format": format, "path": "unused"}
                 ],
-                **({"pictures": LEARNING} if task == "lip_reading" else {}),
+                **({"pictures": LEARNING} if task in CLIPS else {}),
             },
             "vocabulary": {"algorithm": "word"},
             "model": {
@@ -99,13 +107,13 @@ def batch_of(task, name):
     """Padded inputs and labels, as the trainer is given them."""
     sources = tf.constant(SOURCES[name])
     targets = task.vocabularies.target.encode(tf.constant(TARGETS.get(name, ["a", "b"])))
-    if name in ("language_model", "captioning", "lip_reading"):
+    if name in ("language_model", "captioning", *CLIPS):
         ids = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0, 0])
     else:
         ids = task.source.encode(sources)
-    if name == "lip_reading":
+    if name in CLIPS:
         frames = tf.RaggedTensor.from_row_lengths(tf.range(3), [2, 1])
-        pixels = tf.random.stateless_uniform([2, 2, 64, 64, 3], [1, 2], 0, 256, tf.int32)
+        pixels = tf.random.stateless_uniform([2, 2, 32, 32, 3], [1, 2], 0, 256, tf.int32)
         inputs, labels = task.mark(frames, targets, tf.cast(pixels, tf.uint8))
     elif name in ("captioning", "visual_answering"):
         grids = tf.random.stateless_normal([2, 2, 2, 1280], [1, 2])

@@ -64,6 +64,7 @@ def test_every_task_is_told_with_its_signatures():
         "captioning": signatures.CAPTIONING_SIGNATURES,
         "visual_answering": (signatures.ASK_PICTURE,),
         "lip_reading": signatures.LIP_READING_SIGNATURES,
+        "frame_tagging": signatures.FRAME_TAGGING_SIGNATURES,
     }
     assert set(of_tasks) == set(METRICS)
     lines = DOCS["tasks.md"].split("\n")

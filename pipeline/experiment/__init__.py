@@ -56,6 +56,7 @@ METRICS: dict[str, tuple[str, ...]] = {
     "captioning": ("cider", "bleu", "chrf", "loss", "perplexity", "accuracy"),
     "visual_answering": ("accuracy", "loss", "perplexity"),
     "lip_reading": ("chrf", "bleu", "loss", "perplexity", "accuracy"),
+    "frame_tagging": ("accuracy", "loss", "perplexity"),
 }
 
 
@@ -171,6 +172,7 @@ _OF_PICTURES = {
     "captioning": ("coco", "tsv", "jsonl"),
     "visual_answering": ("documents",),
     "lip_reading": ("tsv", "jsonl"),
+    "frame_tagging": ("tsv", "jsonl"),
 }
 
 
@@ -181,11 +183,11 @@ def _fits_pictures(experiment: Experiment) -> None:
             f"train.jit_compile pads batches to few shapes, which those of pictures are not, and "
             f"model.task is {task!r}; set it to false"
         )
-    if task == "lip_reading" and not experiment.data.pictures.fine_tune:
+    if task in ("lip_reading", "frame_tagging") and not experiment.data.pictures.fine_tune:
         raise ValueError(
-            "data.pictures.fine_tune is false, and model.task is 'lip_reading', whose network "
-            "learns with the rest; set it to true, and for one that learns from nothing backbone "
-            "to small and weights to null"
+            f"data.pictures.fine_tune is false, and model.task is {task!r}, whose network learns "
+            f"with the rest; set it to true, and for one that learns from nothing backbone to "
+            f"tiny and weights to null"
         )
     for corpus in experiment.data.inputs:
         if task in _OF_PICTURES and corpus.format not in _OF_PICTURES[task]:

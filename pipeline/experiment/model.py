@@ -193,6 +193,7 @@ class ModelSection(Section):
         "captioning",
         "visual_answering",
         "lip_reading",
+        "frame_tagging",
     ] = "translation"
     cell: Literal[
         "simple_rnn",

@@ -43,9 +43,11 @@ _ENCODING = (
     "answering",
     "visual_answering",
     "lip_reading",
+    "frame_tagging",
 )
 # Tasks whose answers a decoder writes; visual answering does so in one of its forms.
 _WRITING = ("translation", "captioning", "visual_answering", "lip_reading")
+_TAGGING = ("tagging", "frame_tagging")
 _PREDICTING = ("translation", "language_model", *_WRITING[1:])
 _SENTENCEPIECE = tuple(
     f"vocabulary.{key}" for key in ("character_coverage", "byte_fallback", "normalization")
@@ -75,7 +77,11 @@ USES = (
         _TASK,
         only=("translation", "answering", "captioning", "visual_answering", "lip_reading"),
     ),
-    Use(("data.pictures",), _TASK, only=("captioning", "visual_answering", "lip_reading")),
+    Use(
+        ("data.pictures",),
+        _TASK,
+        only=("captioning", "visual_answering", "lip_reading", "frame_tagging"),
+    ),
     Use(("model.captioning",), _TASK, only=("captioning",)),
     Use(("model.visual_answering",), _TASK, only=("visual_answering",)),
     Use(("model.answering",), _TASK, only=("answering",)),
@@ -104,13 +110,13 @@ USES = (
     Use(
         ("data.cleaning.drop_identical", "vocabulary.source_size"),
         _TASK,
-        never=("language_model", "captioning", "lip_reading"),
+        never=("language_model", "captioning", "lip_reading", "frame_tagging"),
     ),
     Use(("export.max_source_length",), _TASK, never=("captioning",)),
     Use(("vocabulary.target_size",), _TASK, only=_PREDICTING),
-    Use(_SENTENCEPIECE, _TASK, never=("tagging",)),
-    # A tag belongs to a word.
-    Use(("vocabulary.algorithm",), _TASK, never=("tagging",), anyway=("word",)),
+    Use(_SENTENCEPIECE, _TASK, never=_TAGGING),
+    # A tag belongs to a word, or is one.
+    Use(("vocabulary.algorithm",), _TASK, never=_TAGGING, anyway=("word",)),
     # Keys of a kind of something.
     Use(("data.hold_out.side",), ("data.hold_out.valid", "data.hold_out.test"), never=(0.0,)),
     Use(("data.hold_out.side",), "data.order", only=("shuffled",)),

@@ -54,7 +54,7 @@ class Job:
     @property
     def reads_clips(self) -> bool:
         """Whether these are clips."""
-        return self.task == "lip_reading"
+        return self.task in ("lip_reading", "frame_tagging")
 
     @property
     def vocabularies(self) -> dict[str, Side]:
@@ -90,7 +90,7 @@ class Job:
 
 def task_reads_pictures(task: str) -> bool:
     """Whether sources of a task are paths of pictures or of clips."""
-    return task in ("captioning", "visual_answering", "lip_reading")
+    return task in ("captioning", "visual_answering", "lip_reading", "frame_tagging")
 
 
 def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job:

@@ -41,7 +41,7 @@ DESCRIPTIONS = {
     EMPTY: "a side with nothing but white space",
     IDENTICAL: "two equal sides",
     TOO_LONG: "more pieces than the limit",
-    NOT_ALIGNED: "more or fewer tags than words",
+    NOT_ALIGNED: "more or fewer tags than words or frames",
     LENGTH_RATIO: "sides of too different length",
     DUPLICATE: "a pair that stood earlier",
 }

@@ -88,6 +88,10 @@ def _captioning(experiment: Experiment) -> dict[str, Side]:
     return {"target": Side("target", options.algorithm, options.target_size)}
 
 
+def _frame_tagging(experiment: Experiment) -> dict[str, Side]:
+    return {"target": Side("target", "word", None)}
+
+
 def _visual_answering(experiment: Experiment) -> dict[str, Side]:
     options = experiment.vocabulary
     if experiment.model.visual_answering.form == "classifier":
@@ -106,4 +110,5 @@ _SIDES = {
     "captioning": _captioning,
     "visual_answering": _visual_answering,
     "lip_reading": _captioning,
+    "frame_tagging": _frame_tagging,
 }

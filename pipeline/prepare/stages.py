@@ -219,6 +219,7 @@ class EncodeBlock(Step):
                         raise Dropped(facts.dropped)
                     if facts.frames is not None:
                         source = list(range(facts.frames))
+                        self._rules.check_alignment(source, target)
                 if pair.split == TRAIN:
                     source, target, cut = self._rules.apply(source, target)
                     report.tallies[input_index, TRAIN].truncated += cut

@@ -1,10 +1,8 @@
 """Lip reading: the frames of a clip to a text."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import rich.console
 import tensorflow as tf
 
@@ -13,22 +11,14 @@ from models.sequence_model import SequenceModel
 from models.tokenizers import with_begin, with_end
 from pipeline.assembly import search_options
 from pipeline.batches import Marked, Pairs
+from pipeline.clips import READ, Clip, clips_of, read_clips
 from pipeline.lip_scoring import score_lips
 from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
-from pipeline.picture_rows import stack_clips
-from pipeline.prepare.picture_files import StoredPicture
 from pipeline.scoring import bleu_and_chrf, tokenizer_for
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from pipeline.writer import Writer
 from serving.services.lip_reading import LipReadingOptions, LipReadingService
-
-
-class Clip(NamedTuple):
-    """A clip of a split."""
-
-    stored: StoredPicture
-    frames: int
 
 
 class LipReadingTask(Task):
@@ -85,10 +75,7 @@ class LipReader(Writer[Clip]):
     @property
     def packed(self) -> Any:
         """Frames [B, T, S, S, 3], and how many are real [B]."""
-        return {
-            "pixels": tf.TensorSpec([None] * 5, tf.uint8),
-            "frames": tf.TensorSpec([None], tf.int32),
-        }
+        return READ
 
     def pack(self, sources: list[Clip]) -> dict[str, tf.Tensor]:
         """What the model reads of clips."""
@@ -147,16 +134,3 @@ class LipReadingJudge(Judge):
             target_tokens=pieces,
             alignments=[each[: len(row), : clip.frames] for each, row, clip in rows],
         )
-
-
-def clips_of(pairs: Pairs) -> list[Clip]:
-    """The clip of each pair."""
-    lengths = map(len, pairs.source_ids)
-    return [Clip(*each) for each in zip(pairs.pictures, lengths, strict=True)]
-
-
-def read_clips(clips: Sequence[Clip]) -> dict[str, tf.Tensor]:
-    """What the model reads of clips."""
-    frames = [each.frames for each in clips]
-    pixels = stack_clips([each.stored.read_frames("pixels", each.frames) for each in clips])
-    return {"pixels": tf.constant(pixels), "frames": tf.constant(np.array(frames, np.int32))}

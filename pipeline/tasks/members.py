@@ -5,6 +5,7 @@ from pipeline.tasks.answering import AnsweringTask
 from pipeline.tasks.captioning import CaptioningTask
 from pipeline.tasks.classification import ClassificationTask
 from pipeline.tasks.contract import Task
+from pipeline.tasks.frame_tagging import FrameTaggingTask
 from pipeline.tasks.language_model import LanguageModelTask
 from pipeline.tasks.lip_reading import LipReadingTask
 from pipeline.tasks.tagging import TaggingTask
@@ -22,6 +23,7 @@ TASKS: dict[str, type[Task]] = {
     "captioning": CaptioningTask,
     "visual_answering": VisualAnsweringTask,
     "lip_reading": LipReadingTask,
+    "frame_tagging": FrameTaggingTask,
 }
 
 

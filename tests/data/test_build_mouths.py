@@ -1,5 +1,6 @@
 """The clips of a drawn mouth: the same every time, and of words that no other split has."""
 
+import itertools
 import json
 
 import numpy as np
@@ -35,5 +36,8 @@ def test_clips_are_the_same_every_time(tmp_path):
                 [np.asarray(Image.open(each)) for each in sorted(clip.iterdir())] for clip in clips
             ]
             assert len(frames[0]) >= len(record["text"]) + 2
+            tags = record["tags"].split()
+            assert len(tags) == len(frames[0])
+            assert [tag for tag, _ in itertools.groupby(tags)] == ["-", *said, "-"]
             assert np.shape(frames[0])[1:] == (32, 32, 3)
             np.testing.assert_array_equal(*frames)

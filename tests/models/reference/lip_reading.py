@@ -1,4 +1,4 @@
-"""The lip reading model in NumPy, from what the network makes of each frame."""
+"""The models that read clips in NumPy, from what the network makes of each frame."""
 
 import numpy as np
 
@@ -17,7 +17,24 @@ def lip_logits(options, grids, target, arrays):
         target: Ids [B, T].
         arrays: Weights by part, as `parts_of` names them.
     """
-    cell, encoder, decoder = options["cell"], options["encoder"], options["decoder"]
+    cell, decoder, lengths = options["cell"], options["decoder"], [len(grid) for grid in grids]
+    memory, *finals = _read(options, grids, arrays)
+    sizes = (decoder["layers"], part_sizes(cell, decoder["units"]))
+    states = BRIDGES[decoder["bridge"]](*finals, arrays["bridge"], *sizes)
+    given = (cell, options["attention"]["score"], target, memory, np.array(lengths), states, arrays)
+    features, _ = decoders.luong(*given, decoder["input_feeding"], decoder["residual"])
+    return project(features, *arrays["projection"])
+
+
+def frame_tag_logits(options, grids, arrays):
+    """Logits [B, T, V] of `FrameTaggingModel`; arguments as of `lip_logits`."""
+    memory, *_ = _read(options, grids, arrays)
+    return project(memory, *arrays["projection"])
+
+
+def _read(options, grids, arrays):
+    """Memory [B, T, M] of clips, and the final states."""
+    encoder = options["encoder"]
     (kernel,), (scale, shift) = arrays["frame"], arrays["norm"]
     lengths = [len(grid) for grid in grids]
     frames = np.zeros((len(grids), max(lengths), kernel.shape[1]))
@@ -27,12 +44,7 @@ def lip_logits(options, grids, target, arrays):
         normal = (seen - seen.mean(-1, keepdims=True)) / spread * scale + shift
         frames[row, : len(grid)] = np.maximum(normal, 0.0)
     shape = (encoder["bidirectional"], encoder["residual"])
-    memory, *finals = run_stack(cell, frames, lengths, arrays["encoder"], *shape)
-    sizes = (decoder["layers"], part_sizes(cell, decoder["units"]))
-    states = BRIDGES[decoder["bridge"]](*finals, arrays["bridge"], *sizes)
-    given = (cell, options["attention"]["score"], target, memory, np.array(lengths), states, arrays)
-    features, _ = decoders.luong(*given, decoder["input_feeding"], decoder["residual"])
-    return project(features, *arrays["projection"])
+    return run_stack(options["cell"], frames, lengths, arrays["encoder"], *shape)
 
 
 def parts_of(model):

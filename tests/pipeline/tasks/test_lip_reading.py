@@ -20,21 +20,21 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from models.errors import UserError
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import read_pairs
+from pipeline.clips import clips_of, read_clips
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.lip_scoring import edits, score_lips
 from pipeline.lips import frames_of, read_lips
 from pipeline.prepare.clips import inspect_clip, read_clip
 from pipeline.prepare.manifest import load_manifest
 from pipeline.stages import run_stages
-from pipeline.tasks.lip_reading import clips_of, read_clips
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import restore_best
 from serving.client import Client
 from serving.server.main import Server
 from serving.server.options import ServerOptions
 from serving.warmup import read_warmup
+from tests.colour_clips import COLOURS, content_of, write_clip
 
-COLOURS = {"r": "red", "b": "blue"}
 TEXTS = ["".join(each) for count in (1, 2) for each in itertools.product("rb", repeat=count)]
 
 EXPERIMENT = """\
@@ -68,18 +68,6 @@ search: {{beam_size: 2, max_length_extra: 5}}
 export: {{model_name: lips, warmup_requests: 1, max_source_length: 4}}
 cluster: {{running_mode: in_memory}}
 """
-
-
-def content_of(letter, kind="PNG"):
-    file = io.BytesIO()
-    Image.new("RGB", (64, 64), COLOURS[letter]).save(file, kind)
-    return file.getvalue()
-
-
-def write_clip(folder, text):
-    folder.mkdir(parents=True)
-    for number, letter in enumerate(text):
-        (folder / f"{number}.png").write_bytes(content_of(letter))
 
 
 def write_clips(folder):

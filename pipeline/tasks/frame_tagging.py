@@ -1,0 +1,116 @@
+"""Frame tagging: a tag for each frame of a clip."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import rich.console
+import tensorflow as tf
+
+from models.frame_tagging import FrameTaggingModel
+from models.sequence_model import SequenceModel
+from pipeline.batches import Marked, Pairs
+from pipeline.clips import READ, Clip, clips_of, read_clips
+from pipeline.label_scoring import score_labels
+from pipeline.like_length import in_batches
+from pipeline.monitor.counting import counting
+from pipeline.monitor.panel import ValidationSamples
+from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
+from serving.services.frame_tagging import FrameTaggingService
+
+
+class FrameTaggingTask(Task):
+    """Clips, whose source ids number their frames, to tags, by `FrameTaggingModel`."""
+
+    @property
+    def asks(self) -> dict[str, Any]:
+        """The frames."""
+        return {"pictures": "pixels", "clips": True}
+
+    def build_model(self) -> FrameTaggingModel:
+        """The tagger, with the network that sees frames."""
+        options, pictures = self.experiment.model, self.experiment.data.pictures
+        backbone = {"name": pictures.backbone, "weights": pictures.weights}
+        model = FrameTaggingModel(
+            self.vocabularies.target.size,
+            encoder={**options.encoder.model_dump(), "backbone": backbone},
+            **options.of_all_networks,
+            name=self.experiment.export.model_name,
+        )
+        model.build()
+        return model
+
+    def mark(
+        self, source: tf.RaggedTensor, target: tf.RaggedTensor, pictures: tf.Tensor | None = None
+    ) -> Marked:
+        """The clips, and the tags."""
+        assert pictures is not None
+        frames = tf.cast(source.row_lengths(), tf.int32)  # [B]
+        return {"pixels": pictures, "frames": frames}, target
+
+    def judge(self, model: SequenceModel) -> "FrameTaggingJudge":
+        """By tagging clips."""
+        assert isinstance(model, FrameTaggingModel)
+        return FrameTaggingJudge(self, model)
+
+    def service(self, model: SequenceModel) -> FrameTaggingService:
+        """The signature of frame tagging."""
+        assert isinstance(model, FrameTaggingModel)
+        return FrameTaggingService(
+            model,
+            self.vocabularies.target,
+            self.experiment.data.pictures.max_pixels,
+            self.experiment.export.max_source_length,
+        )
+
+
+class FrameTaggingJudge(Judge):
+    """Accuracy of tags, and of whole clips."""
+
+    def __init__(self, task: FrameTaggingTask, model: FrameTaggingModel):
+        self._size = task.experiment.search.batch_size
+        tags = task.vocabularies.target
+        self._tag = tf.function(
+            lambda clips: tags.pieces(model.tag(clips).ids), input_signature=[READ]
+        )
+
+    def validate(self, pairs: Pairs, samples: int) -> Validation:
+        """Tag the samples; the losses tell the accuracy of the whole split."""
+        if not samples:
+            return Validation({}, None)
+        shown = pairs.first(samples)
+        tags = [" ".join(each) for each in self._tag_all(shown)]
+        return Validation({}, ValidationSamples(shown.sources, shown.targets, tags, [], [], []))
+
+    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
+        """Tag all clips."""
+        with counting(console, "tagging", len(pairs.sources), "clips") as advance:
+            tags = self._tag_all(pairs, advance)
+        references = [each.split() for each in pairs.targets]
+        chain = itertools.chain.from_iterable
+        scores = score_labels(list(chain(references)), list(chain(tags)))
+        whole = sum(one == other for one, other in zip(tags, references, strict=True))
+        scores.table(console, "frames")
+        console.print(
+            f"Right: {whole:,} of {len(tags):,} clips ({whole / len(tags):.2%}) to the last frame"
+        )
+        report = {
+            "clips": len(tags),
+            "clips_right": whole / len(tags),
+            "tags": dataclasses.asdict(scores),
+        }
+        hypotheses = [" ".join(each) for each in tags]
+        lines = {"source": pairs.sources, "reference": pairs.targets, "hypothesis": hypotheses}
+        return Evaluation(report, lines)
+
+    def _tag_all(
+        self, pairs: Pairs, advance: Callable[[int], None] | None = None
+    ) -> list[list[str]]:
+        clips = clips_of(pairs)
+        lengths = [each.frames for each in clips]
+        return in_batches(clips, lengths, self._size, self._tag_some, advance)
+
+    def _tag_some(self, clips: list[Clip]) -> list[list[str]]:
+        rows = self._tag(read_clips(clips)).numpy()
+        return [[tag.decode() for tag in row if tag] for row in rows]
