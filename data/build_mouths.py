@@ -80,7 +80,7 @@ def shapes(text: str, generator: np.random.Generator) -> list[Shape]:
     speed = generator.uniform(0.8, 1.2)
     frames = [Shape(SILENT, CLOSED)] * int(generator.integers(1, 3))
     for tag in [*text, SILENT]:
-        before, target = frames[-1].mouth, LETTERS.get(tag, CLOSED)
+        before, target = frames[-1].mouth, CLOSED if tag == SILENT else LETTERS[tag]
         # On its way for a frame, and there for one or two.
         held = max(1, round(generator.uniform(0.8, 2.2) / speed))
         middle = Mouth(*((one + other) / 2 for one, other in zip(before, target, strict=True)))
