@@ -69,11 +69,10 @@ class FrameTaggingJudge(Judge):
     """Accuracy of tags, and of whole clips."""
 
     def __init__(self, task: FrameTaggingTask, model: FrameTaggingModel):
+        self._tags = task.vocabularies.target
+        self._model = model
         self._size = task.experiment.search.batch_size
-        tags = task.vocabularies.target
-        self._tag = tf.function(
-            lambda clips: tags.pieces(model.tag(clips).ids), input_signature=[READ]
-        )
+        self._tag = tf.function(self._tags_of_clips, input_signature=[READ])
 
     def validate(self, pairs: Pairs, samples: int) -> Validation:
         """Tag the samples; the losses tell the accuracy of the whole split."""
@@ -114,3 +113,6 @@ class FrameTaggingJudge(Judge):
     def _tag_some(self, clips: list[Clip]) -> list[list[str]]:
         rows = self._tag(read_clips(clips)).numpy()
         return [[tag.decode() for tag in row if tag] for row in rows]
+
+    def _tags_of_clips(self, clips: dict[str, tf.Tensor]) -> tf.Tensor:
+        return self._tags.pieces(self._model.tag(clips).ids)  # [B, T]
