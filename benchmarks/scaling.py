@@ -5,8 +5,9 @@
 Multi30k English→German, the model of `benchmarks/training.py`. Every worker is a process of its
 own with one core of its own, and a batch of the same size whatever their number, so that a step
 of two should take as long as one of one. Each repeats one batch. Timed alone, too, are the sum
-over workers, of tensors of the gradients' shapes, and the reading of batches, which every worker
-reads whole. From these follows what 8 and 64 workers would do on networks of 10 and 100 Gbit/s.
+over workers, of tensors of the gradients' shapes, and the reading of batches: whole ones, and, of
+one worker, the planning of an epoch, which workers with readers of their own do before it. From
+these follows what 8 and 64 workers would do on networks of 10 and 100 Gbit/s.
 """
 
 import json
@@ -53,6 +54,7 @@ class Measured(NamedTuple):
     tokens: float  # target words of all workers' batches, end marks included
     gradients: int  # bytes
     reading: float  # seconds to read a batch of all workers
+    planning: float  # seconds to plan an epoch of the whole split
 
 
 def main(
@@ -150,6 +152,7 @@ def _measure(folder: str, steps: int, batch_tokens: int) -> Measured:
         tokens,
         sum(4 * shape.num_elements() for shape in shapes),
         _seconds_to_read(task.training_batches(shards, cut, 0), steps),
+        _median(lambda: task.epoch_length(shards, cut, 0), 3),
     )
 
 
@@ -201,15 +204,17 @@ def _show_projected(console: rich.console.Console, found: list[Measured]) -> Non
     )
     title = "Computed: step, and tokens/s over those of as many single workers"
     table = rich.table.Table(title=title, title_justify="left")
-    for name in ("workers", "10 Gbit/s", "100 Gbit/s", "as fast as here", "reading"):
+    speeds = ("10 Gbit/s", "100 Gbit/s", "as fast as here")
+    for name in ("workers", *speeds, "reading", "reading, readers each", "planning an epoch"):
         table.add_column(name, justify="right")
     for count in PROJECTED:
         cells = []
         for speed in (10 * GBIT, 100 * GBIT, rate):
             step = one.step + _sent(count) * one.gradients / speed
             cells.append(f"{step * 1e3:,.0f} ms, {one.step / step:.0%}")
-        # Beside the step, by other cores.
-        table.add_row(str(count), *cells, f"{count * one.reading * 1e3:,.0f} ms")
+        # Beside the step, by other cores; and with readers of each worker's own.
+        whole, own = f"{count * one.reading * 1e3:,.0f} ms", f"{one.reading * 1e3:,.1f} ms"
+        table.add_row(str(count), *cells, whole, own, f"{one.planning / count:,.2f} s")
     console.print(table)
 
 

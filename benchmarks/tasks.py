@@ -27,7 +27,7 @@ from pipeline.stages import run_stages
 from pipeline.workspace import Workspace, read_json
 
 ROOT = pathlib.Path(__file__).parents[1]
-NCE = ("train.loss.kind=nce", "train.loss.noise_words=2048", "train.loss.distortion=1.0")
+NCE = ("train.loss.kind=nce", "train.loss.noise_words=2048")
 PLAYS = "{data}/tinyshakespeare/input.txt"
 CAPTIONS = "{data}/coco-mini/captions_val2017-full.json"
 

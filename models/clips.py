@@ -121,12 +121,14 @@ class ClipEncoder(keras.layers.Layer):
     def call(self, clips: Mapping[str, tf.Tensor], training: bool = False) -> EncoderOutput:
         """The frames as a memory [B, T, M], and the final states."""
         pixels = clips["pixels"]  # [B, T, S, S, 3]
-        mask = tf.sequence_mask(clips["frames"], tf.shape(pixels)[1])  # [B, T]
+        # A row of pads, which teaches nothing, is one of a black frame.
+        frames = tf.maximum(clips["frames"], 1)  # [B]
+        mask = tf.sequence_mask(frames, tf.shape(pixels)[1])  # [B, T]
         seen = self.see(tf.boolean_mask(pixels, mask), training)  # [N, E]
         shape = tf.concat([tf.shape(mask), [self.frame.units]], 0)
-        frames = tf.scatter_nd(tf.cast(tf.where(mask), tf.int32), seen, shape)  # [B, T, E]
-        frames = self.dropout(frames, training=training)
-        memory, final_states = self.stack(frames, mask=mask, training=training)  # [B, T, M]
+        read = tf.scatter_nd(tf.cast(tf.where(mask), tf.int32), seen, shape)  # [B, T, E]
+        read = self.dropout(read, training=training)
+        memory, final_states = self.stack(read, mask=mask, training=training)  # [B, T, M]
         for layer in self.self_attention:
             memory, _ = layer(memory, mask=mask, training=training)  # [B, T, M]
         return EncoderOutput(memory, mask, final_states)

@@ -18,12 +18,23 @@ class BatchOptions:
         fixed_shapes: Pad lengths to multiples of eight and rows to what the budget allows, so
             that XLA compiles few programs.
         longest: Pairs whose longer side, with its mark, is longer are left out; none if None.
+        reader: Number of the reader whose batches these are; each has an order of its own.
     """
 
     batch_tokens: int
     shuffle_pool: int
     fixed_shapes: bool = False
     longest: int | None = None
+    reader: int = 0
+
+    def of_reader(self, reader: int, readers: int) -> "BatchOptions":
+        """How one of several readers cuts: all together have the budget and the pool of one."""
+        return dataclasses.replace(
+            self,
+            batch_tokens=max(self.batch_tokens // readers, 1),
+            shuffle_pool=max(self.shuffle_pool // readers, 1),
+            reader=reader,
+        )
 
     def padded(self, lengths: np.ndarray) -> np.ndarray:
         """Lengths as they are padded."""

@@ -88,16 +88,33 @@ def training_batches(
     Returns:
         A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
     """
-    paths = record_files(shards)
-    random.Random(f"{seed} {epoch}").shuffle(paths)
-    pools = _pools(paths, options.shuffle_pool, _asked(texts, pictures))
+    pools = _shuffled(shards, options, seed, epoch, _asked(texts, pictures))
     rows = _rows(shards, pictures, clips)
 
-    def cut(index: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
-        return _cut(pool, options, mark, rows, together, tf.stack([seed, epoch, index]))
+    def cut(seeds: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
+        return _cut(pool, options, mark, rows, together, seeds)
 
-    batches = pools.enumerate().flat_map(cut)
-    return _ahead(batches.skip(skip))
+    return _ahead(pools.flat_map(cut).skip(skip))
+
+
+def epoch_length(
+    shards: Sequence[Place],
+    options: BatchOptions,
+    seed: int,
+    epoch: int,
+    texts: bool = False,
+    pictures: Kind | None = None,
+    together: bool = False,
+    clips: bool = False,
+) -> int:
+    """How many batches `training_batches` gives, by planning them all; arguments as there."""
+    asked = _asked(False, pictures if together else None)
+    pools = _shuffled(shards, options, seed, epoch, asked)
+
+    def count(seeds: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:
+        return tf.shape(_plan(pool, options, together, seeds)[1], tf.int64)[0]
+
+    return int(pools.map(count).reduce(tf.constant(0, tf.int64), tf.add))
 
 
 def validation_batches(
@@ -210,6 +227,25 @@ def _pools(paths: Sequence[str], size: int, asked: Sequence[str] = ()) -> tf.dat
     return _records(paths).batch(size).map(parse)
 
 
+def _shuffled(
+    shards: Sequence[Place],
+    options: BatchOptions,
+    seed: int,
+    epoch: int,
+    asked: Sequence[str],
+) -> tf.data.Dataset:
+    """The pools of an epoch, its files shuffled, each after what seeds its plan, int64 [4]."""
+    paths = record_files(shards)
+    random.Random(f"{seed} {epoch}").shuffle(paths)
+
+    def seeded(
+        index: tf.Tensor, pool: dict[str, tf.RaggedTensor]
+    ) -> tuple[tf.Tensor, dict[str, tf.RaggedTensor]]:
+        return tf.stack([seed, epoch, index, options.reader]), pool
+
+    return _pools(paths, options.shuffle_pool, asked).enumerate().map(seeded)
+
+
 def _cut(
     pool: dict[str, tf.RaggedTensor],
     options: BatchOptions,
@@ -219,20 +255,7 @@ def _cut(
     seed: tf.Tensor | None,
 ) -> tf.data.Dataset:
     """Batches of a pool; in order of length without a seed."""
-
-    def plan(
-        lengths: np.ndarray, groups: np.ndarray, *seed: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        drawn = tuple(seed[0].tolist()) if seed else None
-        return plan_batches(lengths, options, drawn, groups if together else None)
-
-    # Once a pool, and thousands of tiny steps: NumPy takes milliseconds where a graph's loop
-    # takes seconds from the training beside it.
-    groups = _picture_numbers(pool) if together else tf.zeros([0], tf.int64)
-    arguments = [_lengths(pool), groups] + ([] if seed is None else [seed])
-    order, batches = tf.numpy_function(plan, arguments, (tf.int64, tf.int64), stateful=False)
-    order.set_shape([None])
-    batches.set_shape([None, 2])
+    order, batches = _plan(pool, options, together, seed)
 
     def batch(place: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         rows = order[place[0] : place[1]]  # [B]
@@ -247,6 +270,30 @@ def _cut(
 
     places = tf.data.Dataset.from_tensor_slices(batches)
     return places.map(batch)
+
+
+def _plan(
+    pool: dict[str, tf.RaggedTensor],
+    options: BatchOptions,
+    together: bool,
+    seed: tf.Tensor | None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """What `plan_batches` gives of a pool, int64 [P] and [N, 2]."""
+
+    def plan(
+        lengths: np.ndarray, groups: np.ndarray, *seed: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        drawn = tuple(seed[0].tolist()) if seed else None
+        return plan_batches(lengths, options, drawn, groups if together else None)
+
+    # Once a pool, and thousands of tiny steps: NumPy takes milliseconds where a graph's loop
+    # takes seconds from the training beside it.
+    groups = _picture_numbers(pool) if together else tf.zeros([0], tf.int64)
+    arguments = [_lengths(pool), groups] + ([] if seed is None else [seed])
+    order, batches = tf.numpy_function(plan, arguments, (tf.int64, tf.int64), stateful=False)
+    order.set_shape([None])
+    batches.set_shape([None, 2])
+    return order, batches
 
 
 def _picture_numbers(pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:

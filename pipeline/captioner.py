@@ -39,6 +39,8 @@ def read_all(model: AnyCaptioner, pictures: Sequence[Picture]) -> np.ndarray:
 class Captioner(Writer[Picture]):
     """Captions pictures, which are all of one size."""
 
+    doing = "captioning"
+    unit = "pictures"
     _model: AnyCaptioner
 
     @property

@@ -7,16 +7,16 @@ import rich.console
 import tensorflow as tf
 
 from models.errors import UserError
-from models.sequence_model import LossSums, SequenceModel
 from pipeline.assembly import configure_tensorflow
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import read_pairs
 from pipeline.best_model import best_fingerprints, load_best
 from pipeline.experiment import Experiment
 from pipeline.prepare.manifest import load_manifest
+from pipeline.questions import answer_together
 from pipeline.tasks.members import make_task
-from pipeline.train.replicas import Cluster, Replicas
-from pipeline.train.validation import Losses, measure_losses
+from pipeline.train.replicas import Cluster, Replicas, make_strategy
+from pipeline.train.validation import Losses, measure_losses, validation_step
 from pipeline.workspace import Workspace, fingerprint, make_folder, write_json, write_text
 
 # What the labels of a task are, for the reader.
@@ -41,7 +41,7 @@ def evaluate(
     The answers are those of the best model, or of an ensemble where `search.ensemble` names one.
 
     Writes `scores/test.json`, and beside it what was asked, expected and answered, a record a
-    line.
+    line. Of many workers each answers a share, and the chief alone judges, writes and prints.
 
     Args:
         experiment: The experiment.
@@ -49,13 +49,18 @@ def evaluate(
         console: Where progress and the table go.
 
     Returns:
-        What `scores/test.json` holds.
+        What `scores/test.json` holds; nothing on a worker that is not the chief.
 
     Raises:
         UserError: If the test split is empty, or there is no trained model of the experiment.
     """
     load_manifest(workspace, experiment)
     configure_tensorflow(experiment)
+    cluster = Cluster.of_environment()
+    console.quiet = console.quiet or not cluster.is_chief
+    # One process is one replica, whatever devices it has.
+    strategy = make_strategy(cluster) if cluster.workers > 1 else tf.distribute.get_strategy()
+    replicas = Replicas(strategy, cluster)
     shards = workspace.shards("test")
     pairs = read_pairs(shards)
     if not pairs.targets:
@@ -64,14 +69,16 @@ def evaluate(
             f"the experiment and run `seqloom prepare` again"
         )
     task = make_task(experiment, workspace)
-    best = load_best(task, workspace)
-    make_folder(workspace.scores)
+    with strategy.scope():
+        best = load_best(task, workspace)
     options = BatchOptions(experiment.train.batch_tokens, experiment.train.shuffle_pool)
     batches = task.validation_batches(shards, options)
-    replicas = Replicas(tf.distribute.get_strategy(), Cluster())
-    losses = measure_losses(_validation_step(best.model), batches, replicas)
+    losses = measure_losses(validation_step(best.model, strategy), batches, replicas)
     judge = task.judge(best.model)
-    scored = judge.evaluate(pairs, console)
+    answers = answer_together(judge.questions(pairs), replicas, console)
+    if not cluster.is_chief:
+        return {}
+    scored = judge.evaluate(pairs, answers, console)
     report = {
         "fingerprint": evaluation_fingerprint(experiment, workspace),
         "checkpoint_step": best.step,
@@ -84,6 +91,7 @@ def evaluate(
         f"{losses.accuracy:.2%} of {losses.tokens:,} {_UNITS[experiment.model.task]}"
     )
     report.update(judge.measure(losses, pairs, console))
+    make_folder(workspace.scores)
     for name, lines in scored.lines.items():
         write_text(workspace.scores / f"test.{name}.txt", "".join(f"{x}\n" for x in lines))
     write_json(workspace.scores / "test.json", report)
@@ -100,15 +108,6 @@ def evaluation_fingerprint(experiment: Experiment, workspace: Workspace) -> str:
             experiment.search.model_dump(),
         ]
     )
-
-
-def _validation_step(model: SequenceModel):
-    @tf.function(reduce_retracing=True)
-    def validate(batch: tuple) -> LossSums:
-        inputs, labels = batch
-        return model.loss_sums(inputs, labels, tf.zeros([2], tf.int32), training=False)
-
-    return validate
 
 
 def _loss_report(losses: Losses) -> dict[str, float]:

@@ -13,6 +13,9 @@ from pipeline.writer import Writer
 class Translator(Writer[Sequence[int]]):
     """Translates sentences, given as ids without marks."""
 
+    doing = "translating"
+    unit = "sentences"
+
     @property
     def packed(self) -> tf.TensorSpec:
         """Ids [B, S]."""

@@ -1,8 +1,8 @@
 """Texts for many sources by a model in memory, as training and evaluation want them."""
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import tensorflow as tf
 
@@ -11,7 +11,7 @@ from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary
 from pipeline.assembly import search_options
 from pipeline.experiment import Experiment
-from pipeline.like_length import in_batches
+from pipeline.questions import Questions
 
 Item = TypeVar("Item")
 
@@ -19,7 +19,8 @@ Item = TypeVar("Item")
 class Writer(abc.ABC, Generic[Item]):
     """Contract of the family: a text for each source, by one search a batch of like length.
 
-    Members say what tensor some sources are, and what the model takes of it.
+    Members say what tensor some sources are, and what the model takes of it; what writing is
+    called, such as `translating`, and what a source is, in the plural.
 
     Args:
         model: The model.
@@ -27,6 +28,9 @@ class Writer(abc.ABC, Generic[Item]):
         options: The search.
         batch_size: Sources a search.
     """
+
+    doing: ClassVar[str]
+    unit: ClassVar[str]
 
     def __init__(
         self,
@@ -53,20 +57,12 @@ class Writer(abc.ABC, Generic[Item]):
         options = search_options(experiment, **changes)
         return cls(model, target, options, experiment.search.batch_size)
 
-    def __call__(
-        self, sources: Sequence[Item], advance: Callable[[int], None] | None = None
-    ) -> list[str]:
-        """Write.
-
-        Args:
-            sources: The sources.
-            advance: Told how many are done, after each batch.
-
-        Returns:
-            A text for each, in order.
-        """
+    def questions(self, sources: Sequence[Item]) -> Questions:
+        """Sources as questions, whose answers are their texts."""
         lengths = [self.length(each) for each in sources]
-        return in_batches(sources, lengths, self._batch_size, self._batch, advance)
+        return Questions.of_like_length(
+            sources, lengths, self._batch_size, self._batch, self.doing, self.unit
+        )
 
     @property
     @abc.abstractmethod

@@ -177,6 +177,34 @@ def test_a_cell_writes_answers_about_pictures(cell, monkeypatch):
     assert np.isfinite(losses).all() and losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [*((task, {}) for task in TASKS), ("translation", {"attention": {"kind": "hard"}})],
+)
+def test_a_row_of_pads_teaches_nothing(task, model):
+    """Such as a worker is given whose readers have come to their ends before others."""
+    made = make_task(make_experiment(task, model))
+    network = made.build_model()
+    inputs, _ = batch_of(made, task)
+    # Pictures and frames of clips have a shape; all else has lengths.
+    lengths = {name: each.shape.rank - 1 for name, each in inputs.items()}
+    lengths.update(features=0, pixels=1)
+    pads = {
+        name: tf.zeros([1, *[1] * lengths[name], *each.shape[1 + lengths[name] :]])
+        for name, each in inputs.items()
+    }
+    pads = {name: tf.cast(each, inputs[name].dtype) for name, each in pads.items()}
+    before = network.get_weights()
+    with tf.GradientTape() as tape:
+        sums = network.loss_sums(pads, tf.zeros([1, 1], tf.int32), tf.constant([1, 0]))
+    gradients = tape.gradient(sums.loss, [each.value for each in network.trainable_variables])
+    assert float(sums.loss) == float(sums.tokens) == 0.0
+    for gradient in gradients:
+        assert gradient is None or not np.any(tf.convert_to_tensor(gradient).numpy())
+    for found, wanted in zip(network.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 REFUSED = [
     ("translation", {"cell": "lstm", "cell_options": {"projection_units": 2}}, "cell_options"),
     ("translation", {"encoder": {"bidirectional": False, "merge": "sum"}}, "merge"),

@@ -117,6 +117,9 @@ class TrainSection(Section):
     accumulate_steps: PositiveInt = Field(
         1, description="Batches whose gradients make one step, as if they were one batch."
     )
+    readers: PositiveInt = Field(
+        1, description="Readers, each of record files of its own, that share each batch."
+    )
     shuffle_pool: PositiveInt = Field(65_536, description="Pairs sorted into batches at a time.")
     optimizer: Literal["adam", "lazy_adam", "sgd"] = Field(
         "adam",

@@ -195,6 +195,8 @@ USES = (
     ),
     Use(("train.loss.distortion",), "train.loss.noise", only=("unigram",)),
     Use(("train.truncated_bptt.restarts",), "train.truncated_bptt.segment_length", never=(None,)),
+    # A stream is read by one.
+    Use(("train.readers",), "train.truncated_bptt.segment_length", only=(None,)),
     Use(("train.scheduled_sampling",), "train.scheduled_sampling.decay", never=("none",)),
     Use(
         ("train.scheduled_sampling.decay_rate",),

@@ -1,7 +1,6 @@
 """Answering: a story and a question about it to a label."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import rich.console
@@ -15,9 +14,8 @@ from models.tokenizers import TextVocabulary, ragged_ids, with_end
 from pipeline.batches import Marked, Pairs
 from pipeline.experiment import Experiment
 from pipeline.label_scoring import score_labels
-from pipeline.like_length import in_batches
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.questions import Questions
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from pipeline.vocabularies import Vocabularies
 from serving.services.answering import AnsweringOptions, AnsweringService, position_texts
@@ -91,7 +89,16 @@ class AnsweringJudge(Judge):
         spec = tf.RaggedTensorSpec([None, None], tf.int32, 1, tf.int64)
         self._answer = tf.function(self._answers, input_signature=[spec])
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
+    def questions(self, pairs: Pairs) -> Questions:
+        """All of them."""
+        lengths = [len(each) for each in pairs.source_ids]
+
+        def answer(ids: list[list[int]]) -> list[str]:
+            return self._texts(self._answer(ragged_ids(ids)))
+
+        return Questions.of_like_length(pairs.source_ids, lengths, self._size, answer)
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
         """Answer the samples; the losses tell the accuracy of the whole split."""
         asked = pairs.source_ids[:samples]
         if not asked:
@@ -111,10 +118,10 @@ class AnsweringJudge(Judge):
             ),
         )
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Answer all questions."""
-        with counting(console, "answering", len(pairs.sources), "questions") as advance:
-            answers = self._answer_all(pairs, advance)
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """Scores of answers."""
         references = [each.strip() for each in pairs.targets]
         scores = score_labels(references, answers)
         scores.table(console, "questions")
@@ -122,14 +129,6 @@ class AnsweringJudge(Judge):
             {"answers": dataclasses.asdict(scores)},
             {"source": pairs.sources, "reference": references, "hypothesis": answers},
         )
-
-    def _answer_all(self, pairs: Pairs, advance: Callable[[int], None]) -> list[str]:
-        lengths = [len(each) for each in pairs.source_ids]
-
-        def answer(ids: list[list[int]]) -> list[str]:
-            return self._texts(self._answer(ragged_ids(ids)))
-
-        return in_batches(pairs.source_ids, lengths, self._size, answer, advance)
 
     def _answers(self, source: tf.RaggedTensor) -> Answers:
         inputs, _ = self._task.mark(source, source)

@@ -16,8 +16,8 @@ from pipeline.assembly import search_options
 from pipeline.batches import Marked, Pairs
 from pipeline.caption_scoring import score_captions
 from pipeline.captioner import AnyCaptioner, Captioner, Picture, attend, pictures_of
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.questions import Questions
 from pipeline.scoring import tokenizer_for
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from serving.services.captioning import CaptioningOptions, CaptioningService
@@ -99,24 +99,31 @@ class CaptioningJudge(Judge):
         given = (task.experiment, model, task.vocabularies.target)
         self._greedy, self._final = Captioner.of(*given, kind="greedy"), Captioner.of(*given)
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
-        """Caption greedily."""
+    def validation_questions(self, pairs: Pairs) -> Questions:
+        """Greedy captions of the different pictures."""
+        return self._greedy.questions(pictures_of(pairs))
+
+    def questions(self, pairs: Pairs) -> Questions:
+        """Captions by the experiment's search."""
+        return self._final.questions(pictures_of(pairs))
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
+        """CIDEr, BLEU and chrF."""
         pictures = pictures_of(pairs)
-        found = self._greedy(pictures)
-        scores = score_captions(found, [each.references for each in pictures], self._tokenize)
+        scores = score_captions(answers, [each.references for each in pictures], self._tokenize)
         metrics = {
             "cider": scores.cider_d.value,
             "bleu": scores.bleu[-1].value,
             "chrf": scores.chrf.value,
         }
-        return Validation(metrics, self._samples(pictures[:samples], found[:samples]))
+        return Validation(metrics, self._samples(pictures[:samples], answers[:samples]))
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Caption with the experiment's search."""
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """All scores."""
         pictures = pictures_of(pairs)
-        with counting(console, "captioning", len(pictures), "pictures") as advance:
-            found = self._final(pictures, advance)
-        scores = score_captions(found, [each.references for each in pictures], self._tokenize)
+        scores = score_captions(answers, [each.references for each in pictures], self._tokenize)
         scores.table(console)
         search = self._task.experiment.search.model_dump()
         return Evaluation(
@@ -124,7 +131,7 @@ class CaptioningJudge(Judge):
             {
                 "source": [each.name for each in pictures],
                 "reference": ["\t".join(each.references) for each in pictures],
-                "hypothesis": found,
+                "hypothesis": answers,
             },
         )
 

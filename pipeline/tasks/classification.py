@@ -1,7 +1,6 @@
 """Classification: a label for each text."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import rich.console
@@ -17,9 +16,8 @@ from models.sequence_model import SequenceModel
 from models.tokenizers import TextVocabulary, ragged_ids
 from pipeline.batches import Marked, Pairs
 from pipeline.label_scoring import score_labels
-from pipeline.like_length import in_batches
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.questions import Questions
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from serving.services.classification import ClassificationService
 
@@ -93,7 +91,18 @@ class ClassificationJudge(Judge):
         spec = tf.RaggedTensorSpec([None, None], tf.int32, 1, tf.int64)
         self._classify = tf.function(self._classified, input_signature=[spec])
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
+    def questions(self, pairs: Pairs) -> Questions:
+        """The labels of all texts."""
+        lengths = [len(each) for each in pairs.source_ids]
+
+        def classify(ids: list[list[int]]) -> list[str]:
+            return self._labels(self._classify(ragged_ids(ids))[0])
+
+        return Questions.of_like_length(
+            pairs.source_ids, lengths, self._size, classify, "classifying", "texts"
+        )
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
         """Classify the samples; the losses tell the accuracy of the whole split."""
         shown = pairs.first(samples)
         if not shown.sources:
@@ -120,26 +129,18 @@ class ClassificationJudge(Judge):
             ),
         )
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Classify all texts."""
-        with counting(console, "classifying", len(pairs.sources), "texts") as advance:
-            labels = self._classify_all(pairs, advance)
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """Scores of labels, and what is taken for what."""
         references = [each.strip() for each in pairs.targets]
-        scores = score_labels(references, labels)
+        scores = score_labels(references, answers)
         scores.table(console, "texts")
         scores.confusion_table(console)
         return Evaluation(
             {"labels": dataclasses.asdict(scores)},
-            {"source": pairs.sources, "reference": references, "hypothesis": labels},
+            {"source": pairs.sources, "reference": references, "hypothesis": answers},
         )
-
-    def _classify_all(self, pairs: Pairs, advance: Callable[[int], None]) -> list[str]:
-        lengths = [len(each) for each in pairs.source_ids]
-
-        def classify(ids: list[list[int]]) -> list[str]:
-            return self._labels(self._classify(ragged_ids(ids))[0])
-
-        return in_batches(pairs.source_ids, lengths, self._size, classify, advance)
 
     def _classified(self, ids: tf.RaggedTensor) -> tuple[Classified, tf.Tensor]:
         source = self._task.arrange(ids)  # [B, S] or [B, D, S]

@@ -11,10 +11,18 @@ from models.encoder_decoder import EncoderDecoder
 from models.ensemble import EnsembleModel
 from models.sequence_model import SequenceModel
 from pipeline.batch_plan import BatchOptions
-from pipeline.batches import Marked, Pairs, count_batches, training_batches, validation_batches
+from pipeline.batches import (
+    Marked,
+    Pairs,
+    count_batches,
+    epoch_length,
+    training_batches,
+    validation_batches,
+)
 from pipeline.experiment import Experiment
 from pipeline.monitor.panel import ValidationSamples
 from pipeline.places import Place
+from pipeline.questions import Questions
 from pipeline.train.validation import Losses
 from pipeline.vocabularies import Vocabularies
 from serving.services.contract import Service
@@ -37,26 +45,45 @@ class Evaluation(NamedTuple):
 class Judge(abc.ABC):
     """Contract: judges a model by its answers.
 
+    What it asks and how it judges are apart, so that many workers can answer, each a share, where
+    one of them judges.
+
     It is made once a model, so that graph functions are traced once, and sees the weights of
     the moment.
     """
 
-    @abc.abstractmethod
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
-        """Answer some pairs, as validations in training do.
+    def validation_questions(self, pairs: Pairs) -> Questions:
+        """What validations in training ask; nothing where the losses tell enough.
 
         Args:
             pairs: Of the valid split.
-            samples: How many of them are shown.
+        """
+        return Questions()
+
+    def questions(self, pairs: Pairs) -> Questions:
+        """What is asked of a whole split; nothing where the losses tell enough."""
+        return Questions()
+
+    @abc.abstractmethod
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
+        """Judge the answers of a validation, and answer samples with what is shown of them.
+
+        Args:
+            pairs: Of the valid split.
+            answers: To `validation_questions`.
+            samples: How many pairs are shown.
         """
 
     @abc.abstractmethod
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Answer all pairs of a split, with progress, print the scores as a table.
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """Judge the answers of a split, and print the scores as a table.
 
         Args:
             pairs: The split.
-            console: Where progress and the table go.
+            answers: To `questions`.
+            console: Where the table goes.
         """
 
     def measure(self, losses: Losses, pairs: Pairs, console: rich.console.Console) -> dict:
@@ -128,6 +155,10 @@ class Task(abc.ABC):
         """Batches of an epoch, in an order that seed and epoch decide; `skip` are left out."""
         seed = self.experiment.seed
         return training_batches(shards, options, self.mark, seed, epoch, skip, **self.asks)
+
+    def epoch_length(self, shards: Sequence[Place], options: BatchOptions, epoch: int) -> int:
+        """How many batches `training_batches` gives of an epoch, by reading all records."""
+        return epoch_length(shards, options, self.experiment.seed, epoch, **self.asks)
 
     def validation_batches(self, shards: Sequence[Place], options: BatchOptions) -> tf.data.Dataset:
         """The batches of a split, the same every time."""

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import rich.console
@@ -13,9 +12,8 @@ from models.sequence_model import SequenceModel
 from pipeline.batches import Marked, Pairs
 from pipeline.clips import READ, Clip, clips_of, read_clips
 from pipeline.label_scoring import score_labels
-from pipeline.like_length import in_batches
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.questions import Questions
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from serving.services.frame_tagging import FrameTaggingService
 
@@ -74,18 +72,27 @@ class FrameTaggingJudge(Judge):
         self._size = task.experiment.search.batch_size
         self._tag = tf.function(self._tags_of_clips, input_signature=[READ])
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
+    def questions(self, pairs: Pairs) -> Questions:
+        """The tags of all clips."""
+        clips = clips_of(pairs)
+        lengths = [each.frames for each in clips]
+        return Questions.of_like_length(
+            clips, lengths, self._size, self._tag_some, "tagging", "clips"
+        )
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
         """Tag the samples; the losses tell the accuracy of the whole split."""
         if not samples:
             return Validation({}, None)
         shown = pairs.first(samples)
-        tags = [" ".join(each) for each in self._tag_all(shown)]
+        tags = self._tag_some(clips_of(shown))
         return Validation({}, ValidationSamples(shown.sources, shown.targets, tags, [], [], []))
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Tag all clips."""
-        with counting(console, "tagging", len(pairs.sources), "clips") as advance:
-            tags = self._tag_all(pairs, advance)
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """Scores of tags and whole clips."""
+        tags = [each.split() for each in answers]
         references = [each.split() for each in pairs.targets]
         chain = itertools.chain.from_iterable
         scores = score_labels(list(chain(references)), list(chain(tags)))
@@ -99,20 +106,13 @@ class FrameTaggingJudge(Judge):
             "clips_right": whole / len(tags),
             "tags": dataclasses.asdict(scores),
         }
-        hypotheses = [" ".join(each) for each in tags]
-        lines = {"source": pairs.sources, "reference": pairs.targets, "hypothesis": hypotheses}
+        lines = {"source": pairs.sources, "reference": pairs.targets, "hypothesis": answers}
         return Evaluation(report, lines)
 
-    def _tag_all(
-        self, pairs: Pairs, advance: Callable[[int], None] | None = None
-    ) -> list[list[str]]:
-        clips = clips_of(pairs)
-        lengths = [each.frames for each in clips]
-        return in_batches(clips, lengths, self._size, self._tag_some, advance)
-
-    def _tag_some(self, clips: list[Clip]) -> list[list[str]]:
-        rows = self._tag(read_clips(clips)).numpy()
-        return [[tag.decode() for tag in row if tag] for row in rows]
+    def _tag_some(self, clips: list[Clip]) -> list[str]:
+        """The tags of each clip, with spaces between them."""
+        rows = self._tag(read_clips(clips)).numpy()  # [B, T]
+        return [" ".join(tag.decode() for tag in row if tag) for row in rows]
 
     def _tags_of_clips(self, clips: dict[str, tf.Tensor]) -> tf.Tensor:
         return self._tags.pieces(self._model.tag(clips).ids)  # [B, T]

@@ -135,12 +135,14 @@ class LanguageModelJudge(Judge):
             self._continuations, input_signature=[tf.TensorSpec([None, None], tf.int32)]
         )
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
         """Continue the first halves of lines."""
         chosen = [i for i, ids in enumerate(pairs.target_ids) if len(ids) > 1][:samples]
         return Validation({}, self._samples(pairs, chosen) if chosen else None)
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
         """Nothing but how much of the texts the vocabulary knows."""
         pieces = sum(map(len, pairs.target_ids))
         unknown = sum(ids.count(UNKNOWN_ID) for ids in pairs.target_ids)

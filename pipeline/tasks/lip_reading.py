@@ -13,8 +13,8 @@ from pipeline.assembly import search_options
 from pipeline.batches import Marked, Pairs
 from pipeline.clips import READ, Clip, clips_of, read_clips
 from pipeline.lip_scoring import score_lips
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.questions import Questions
 from pipeline.scoring import bleu_and_chrf, tokenizer_for
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from pipeline.writer import Writer
@@ -72,6 +72,9 @@ class LipReadingTask(Task):
 class LipReader(Writer[Clip]):
     """Reads clips."""
 
+    doing = "reading"
+    unit = "clips"
+
     @property
     def packed(self) -> Any:
         """Frames [B, T, S, S, 3], and how many are real [B]."""
@@ -96,24 +99,29 @@ class LipReadingJudge(Judge):
         given = (task.experiment, model, task.vocabularies.target)
         self._greedy, self._final = LipReader.of(*given, kind="greedy"), LipReader.of(*given)
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
-        """Read greedily."""
-        clips = clips_of(pairs)
-        found = self._greedy(clips)
-        metrics = bleu_and_chrf(found, pairs.targets, self._tokenize)
-        return Validation(metrics, self._samples(pairs.first(samples), found[:samples]))
+    def validation_questions(self, pairs: Pairs) -> Questions:
+        """Greedy readings of all clips."""
+        return self._greedy.questions(clips_of(pairs))
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Read with the experiment's search."""
-        clips = clips_of(pairs)
-        with counting(console, "reading", len(clips), "clips") as advance:
-            found = self._final(clips, advance)
-        scores = score_lips(found, pairs.targets)
+    def questions(self, pairs: Pairs) -> Questions:
+        """Readings by the experiment's search."""
+        return self._final.questions(clips_of(pairs))
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
+        """Characters and words that are right, as chrF and BLEU have it."""
+        metrics = bleu_and_chrf(answers, pairs.targets, self._tokenize)
+        return Validation(metrics, self._samples(pairs.first(samples), answers[:samples]))
+
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """All scores."""
+        scores = score_lips(answers, pairs.targets)
         scores.table(console)
         search = self._task.experiment.search.model_dump()
         return Evaluation(
             {"search": search, **dataclasses.asdict(scores)},
-            {"source": pairs.sources, "reference": pairs.targets, "hypothesis": found},
+            {"source": pairs.sources, "reference": pairs.targets, "hypothesis": answers},
         )
 
     def _samples(self, pairs: Pairs, texts: list[str]) -> ValidationSamples | None:

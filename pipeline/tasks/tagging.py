@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import rich.console
@@ -15,9 +14,8 @@ from models.tagging import TaggingModel
 from models.tokenizers import WordText
 from pipeline.batches import Marked, Pairs
 from pipeline.label_scoring import score_labels
-from pipeline.like_length import in_batches
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.questions import Questions
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from serving.services.tagging import TaggingService
 
@@ -117,18 +115,26 @@ class TaggingJudge(Judge):
             self._tags_of_texts, input_signature=[tf.TensorSpec([None], tf.string)]
         )
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
+    def questions(self, pairs: Pairs) -> Questions:
+        """The tags of all sentences."""
+        lengths = [len(each) for each in pairs.source_ids]
+        return Questions.of_like_length(
+            pairs.sources, lengths, self._size, self._tag_some, "tagging", "sentences"
+        )
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
         """Tag the samples; the losses tell the accuracy of the whole split."""
         if not samples:
             return Validation({}, None)
         shown = pairs.first(samples)
-        tags = [" ".join(each) for each in self._tag_all(shown)]
+        tags = self._tag_some(shown.sources)
         return Validation({}, ValidationSamples(shown.sources, shown.targets, tags, [], [], []))
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Tag all sentences."""
-        with counting(console, "tagging", len(pairs.sources), "sentences") as advance:
-            tags = self._tag_all(pairs, advance)
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """Scores of tags, unknown words and whole sentences."""
+        tags = [each.split() for each in answers]
         references = [each.split() for each in pairs.targets]
         known = [id != UNKNOWN_ID for ids in pairs.source_ids for id in ids]
         chain = itertools.chain.from_iterable
@@ -152,19 +158,13 @@ class TaggingJudge(Judge):
             f"Right: {_share(sum(unknown), len(unknown))} words that the vocabulary does not "
             f"hold, {_share(whole, len(tags))} sentences to the last word"
         )
-        hypotheses = [" ".join(each) for each in tags]
-        lines = {"source": pairs.sources, "reference": pairs.targets, "hypothesis": hypotheses}
+        lines = {"source": pairs.sources, "reference": pairs.targets, "hypothesis": answers}
         return Evaluation(report, lines)
 
-    def _tag_all(
-        self, pairs: Pairs, advance: Callable[[int], None] | None = None
-    ) -> list[list[str]]:
-        lengths = [len(each) for each in pairs.source_ids]
-        return in_batches(pairs.sources, lengths, self._size, self._tag_some, advance)
-
-    def _tag_some(self, texts: list[str]) -> list[list[str]]:
-        rows = self._tag(tf.constant(texts)).numpy()
-        return [[tag.decode() for tag in row if tag] for row in rows]
+    def _tag_some(self, texts: list[str]) -> list[str]:
+        """The tags of each text, with spaces between them."""
+        rows = self._tag(tf.constant(texts)).numpy()  # [B, S]
+        return [" ".join(tag.decode() for tag in row if tag) for row in rows]
 
     def _tags_of_texts(self, texts: tf.Tensor) -> tf.Tensor:
         source = self._task.source.encode(texts)

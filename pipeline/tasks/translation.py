@@ -11,9 +11,9 @@ from models.tokenizers import TextVocabulary, with_begin, with_end
 from models.translation import TranslationModel
 from pipeline.assembly import search_options
 from pipeline.batches import Marked, Pairs
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
 from pipeline.prepare.sides import sides_of
+from pipeline.questions import Questions
 from pipeline.scoring import bleu_and_chrf, score_translations, tokenizer_for
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from pipeline.translator import Translator, align
@@ -75,23 +75,30 @@ class TranslationJudge(Judge):
         given = (task.experiment, model, task.vocabularies.target)
         self._greedy, self._final = Translator.of(*given, kind="greedy"), Translator.of(*given)
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
-        """Translate greedily."""
-        hypotheses = self._greedy(pairs.source_ids)
-        metrics = bleu_and_chrf(hypotheses, pairs.targets, self._tokenize)
-        return Validation(metrics, self._samples(pairs, hypotheses, samples))
+    def validation_questions(self, pairs: Pairs) -> Questions:
+        """Greedy translations."""
+        return self._greedy.questions(pairs.source_ids)
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Translate with the experiment's search."""
-        with counting(console, "translating", len(pairs.sources), "sentences") as advance:
-            hypotheses = self._final(pairs.source_ids, advance)
+    def questions(self, pairs: Pairs) -> Questions:
+        """Translations by the experiment's search."""
+        return self._final.questions(pairs.source_ids)
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
+        """BLEU and chrF."""
+        metrics = bleu_and_chrf(answers, pairs.targets, self._tokenize)
+        return Validation(metrics, self._samples(pairs, answers, samples))
+
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """All scores, and BLEU by length."""
         lengths = [len(each) for each in pairs.source_ids]
-        scores = score_translations(hypotheses, pairs.targets, lengths, self._tokenize)
+        scores = score_translations(answers, pairs.targets, lengths, self._tokenize)
         scores.table(console)
         search = self._task.experiment.search.model_dump()
         return Evaluation(
             {"search": search, **dataclasses.asdict(scores)},
-            {"source": pairs.sources, "reference": pairs.targets, "hypothesis": hypotheses},
+            {"source": pairs.sources, "reference": pairs.targets, "hypothesis": answers},
         )
 
     def _samples(self, pairs: Pairs, hypotheses: list[str], count: int) -> ValidationSamples | None:

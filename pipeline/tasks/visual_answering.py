@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,8 @@ from models.visual_generation import VisualGenerationModel
 from pipeline.assembly import search_options
 from pipeline.batches import Marked, Pairs
 from pipeline.label_scoring import score_labels
-from pipeline.like_length import in_batches
-from pipeline.monitor.counting import counting
 from pipeline.monitor.panel import ValidationSamples
+from pipeline.questions import Questions
 from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
 from serving.services.visual_answering import (
     VisualAnsweringOptions,
@@ -146,7 +145,17 @@ class VisualJudge(Judge, abc.ABC):
     def maps(self, inputs: dict[str, tf.Tensor], found: Any) -> list[tuple[list[str], np.ndarray]]:
         """Names of the maps of each answer [T], and the attention over its picture [T, R, C]."""
 
-    def validate(self, pairs: Pairs, samples: int) -> Validation:
+    def questions(self, pairs: Pairs) -> Questions:
+        """All of them."""
+
+        def answer(rows: list[int]) -> list[str]:
+            return self.texts(self.run(self.inputs_of(pairs, rows)))
+
+        rows = range(len(pairs.sources))
+        # As they stand, so that questions about a picture are answered together.
+        return Questions.of_like_length(rows, [0] * len(rows), self._size, answer)
+
+    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
         """Answer the samples; the losses tell the accuracy of the whole split."""
         pairs = pairs.first(samples)
         if not pairs.sources:
@@ -173,10 +182,10 @@ class VisualJudge(Judge, abc.ABC):
         pictures = np.stack([pairs.pictures[row].read(self.kind) for row in rows])
         return {"question": with_end(questions).to_tensor(), self.kind: tf.constant(pictures)}
 
-    def evaluate(self, pairs: Pairs, console: rich.console.Console) -> Evaluation:
-        """Answer all questions."""
-        with counting(console, "answering", len(pairs.sources), "questions") as advance:
-            answers = self.answer_all(pairs, advance)
+    def evaluate(
+        self, pairs: Pairs, answers: list[str], console: rich.console.Console
+    ) -> Evaluation:
+        """Scores of answers."""
         references = [each.strip() for each in pairs.targets]
         scores = score_labels(references, answers)
         scores.table(console, "questions")
@@ -184,16 +193,6 @@ class VisualJudge(Judge, abc.ABC):
             {"answers": dataclasses.asdict(scores)},
             {"source": pairs.sources, "reference": references, "hypothesis": answers},
         )
-
-    def answer_all(self, pairs: Pairs, advance: Callable[[int], None] | None = None) -> list[str]:
-        """An answer for each pair."""
-
-        def answer(rows: list[int]) -> list[str]:
-            return self.texts(self.run(self.inputs_of(pairs, rows)))
-
-        rows = range(len(pairs.sources))
-        # As they stand, so that questions about a picture are answered together.
-        return in_batches(rows, [0] * len(rows), self._size, answer, advance)
 
 
 class ClassifierJudge(VisualJudge):

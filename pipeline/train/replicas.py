@@ -1,17 +1,18 @@
-"""Replicas of a run: where they are, what each reads, and what they agree on.
+"""Replicas of a run: where they are, which rows each has, and what they agree on.
 
-Every worker reads the whole batches, in the order that seed and epoch decide, and its replicas
-learn from their own rows of each. So all have the same number of batches whatever the shards are
-like, and a step is that of one process on the whole batch.
+A step is that of one process on the whole batch: replicas learn from their own rows of what their
+worker reads, and all workers do the same number of steps.
 """
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from models.errors import UserError
@@ -19,6 +20,9 @@ from models.errors import UserError
 _WORKER_TYPES = ("chief", "worker")
 _SEED_STATE = "seed_generator_state"  # how Keras calls the state of a generator
 _SEEDS_APART = 1_000_003
+_BYTES_OF_INT64 = 8
+
+Batch = tuple[dict[str, tf.Tensor], tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,17 +107,42 @@ class Replicas:
         self.count = strategy.num_replicas_in_sync
         self._local = self.count // cluster.workers
 
-    def split(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+    def split(self, batches: tf.data.Dataset, own: bool = False) -> tf.data.Dataset:
         """Batches as the steps take them: as they are for one replica, else parted by replica.
 
         Args:
             batches: Of (inputs, labels), each [B, ...], the same on all workers.
+            own: They are this worker's alone.
 
         Returns:
-            Of (inputs, labels), each [R, B', ...] where there are R > 1 replicas. Rows of pads,
-            which are as if not there, make the parts of one size.
+            Of (inputs, labels), each [R, B', ...] where there are many replicas: a part for each
+            of them, or, of batches that are this worker's alone, for each of its own. Rows of
+            pads, which are as if not there, make the parts of one size.
         """
-        return batches if self.count == 1 else batches.map(self._parts)
+        if self.count == 1:
+            return batches
+        return batches.map(functools.partial(_parts, self._local if own else self.count))
+
+    def gather(self, value: Any) -> list[Any]:
+        """What each worker gives, on all workers, in their order.
+
+        Args:
+            value: Of this worker, JSON-like; all others have to come here too.
+        """
+        if self.cluster.workers == 1:
+            return [value]
+        # Workers sum and gather numbers alone: a line of JSON, with spaces to whole int64s.
+        line = json.dumps(value).encode() + b"\n"
+        length = -(-len(line) // _BYTES_OF_INT64) * _BYTES_OF_INT64
+
+        def give(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+            given = line.ljust(length) if self._is_first(context) else b" " * _BYTES_OF_INT64
+            return tf.constant(np.frombuffer(given, np.int64))
+
+        own = self.strategy.experimental_distribute_values_from_function(give)
+        gathered = self.strategy.experimental_local_results(self._gather(own))[0]
+        lines = gathered.numpy().tobytes().decode().split("\n")
+        return [json.loads(each) for each in lines if each.strip()]
 
     def chiefs(self, value: float) -> float:
         """A number of the chief's, on all workers."""
@@ -144,7 +173,7 @@ class Replicas:
         """Numbers of this worker's as a step's argument, [N]; its first replica has them."""
 
         def give(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
-            is_first = context.replica_id_in_sync_group % self._local == 0
+            is_first = self._is_first(context)
             return tf.constant(values if is_first else [0.0] * len(values), dtype)
 
         return self.strategy.experimental_distribute_values_from_function(give)
@@ -174,27 +203,61 @@ class Replicas:
 
         part()
 
+    @tf.function(reduce_retracing=True)
+    def _gather(self, own: Any) -> Any:
+        """All replicas' numbers, int64 [N], one after another, of each its own, int64 [L]."""
+
+        def gather(numbers: tf.Tensor) -> tf.Tensor:
+            here = tf.identity(numbers)  # Placed on a device, as in `sum_over_replicas`.
+            return tf.distribute.get_replica_context().all_gather(here, axis=0)
+
+        return self.strategy.run(gather, args=(own,))
+
+    def _is_first(self, context: tf.distribute.experimental.ValueContext) -> bool:
+        """Whether a replica is the first of its worker."""
+        return context.replica_id_in_sync_group % self._local == 0
+
     def _sum(self, value: float) -> float:
         """Sum over workers."""
         mine = self.of_worker([value])
         return float(self.strategy.reduce(tf.distribute.ReduceOp.SUM, mine, axis=None)[0])
 
-    def _parts(self, *batch: Any) -> Any:
-        """Rows of each replica, [R, B', ...]."""
 
-        def part(rows: tf.Tensor) -> tf.Tensor:
-            size = tf.shape(rows)  # [B, ...]
-            each = -(-size[0] // self.count)
-            missing = each * self.count - size[0]
-            pads = tf.zeros(tf.concat([[missing], size[1:]], 0), rows.dtype)
-            # A batch is sorted by length: neighbours go to different replicas.
-            shape = tf.concat([[each, self.count], size[1:]], 0)
-            even = tf.reshape(tf.concat([rows, pads], 0), shape)  # [B', R, ...]
-            order = [1, 0, *range(2, rows.shape.rank + 1)]
-            even = tf.transpose(even, order)  # [R, B', ...]
-            return tf.ensure_shape(even, [self.count, None, *rows.shape[1:]])
+def own_part(batch: Batch) -> Batch:
+    """In a replica: its part of a batch that `Replicas.split` has given."""
+    replica = tf.distribute.get_replica_context()
+    if replica.num_replicas_in_sync == 1:
+        return batch
+    number = replica.replica_id_in_sync_group
+    # Of a worker's own batches the parts are those of its replicas, which follow each other.
+    return tf.nest.map_structure(lambda each: each[number % tf.shape(each)[0]], batch)
 
-        return tf.nest.map_structure(part, batch)
+
+def sum_over_replicas(values: list[Any]) -> list[Any]:
+    """In a replica: sums of what each gives, on each replica."""
+    replica = tf.distribute.get_replica_context()
+    if replica.num_replicas_in_sync > 1:
+        # What comes out of a function has no device, by which workers find each other's part.
+        values = [tf.identity(each) for each in values]
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
+def _parts(count: int, *batch: Any) -> Any:
+    """Rows of each of R replicas, [R, B', ...]."""
+
+    def part(rows: tf.Tensor) -> tf.Tensor:
+        size = tf.shape(rows)  # [B, ...]
+        each = -(-size[0] // count)
+        missing = each * count - size[0]
+        pads = tf.zeros(tf.concat([[missing], size[1:]], 0), rows.dtype)
+        # A batch is sorted by length: neighbours go to different replicas.
+        shape = tf.concat([[each, count], size[1:]], 0)
+        even = tf.reshape(tf.concat([rows, pads], 0), shape)  # [B', R, ...]
+        order = [1, 0, *range(2, rows.shape.rank + 1)]
+        even = tf.transpose(even, order)  # [R, B', ...]
+        return tf.ensure_shape(even, [count, None, *rows.shape[1:]])
+
+    return tf.nest.map_structure(part, batch)
 
 
 def group(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -1,7 +1,4 @@
-"""One training step and one validation step.
-
-They are written as a replica's share of a step, summed over replicas.
-"""
+"""One training step, written as a replica's share of it, summed over replicas."""
 
 from typing import Any, NamedTuple
 
@@ -12,9 +9,8 @@ from models.sequence_model import LossSums, Moment, SequenceModel
 from pipeline.experiment import ClipOptions
 from pipeline.train.clipping import clip_gradients
 from pipeline.train.lazy_adam import LazyAdam
+from pipeline.train.replicas import Batch, own_part, sum_over_replicas
 from pipeline.train.row_gradients import Gradient, add, merge_rows, scale
-
-Batch = tuple[dict[str, tf.Tensor], tf.Tensor]
 
 
 class StepSums(NamedTuple):
@@ -102,11 +98,6 @@ class Steps:
         moment = Moment(step, epoch)
         return self._strategy.run(self._replica_hold, args=(batch, moment, held, part))
 
-    @tf.function(reduce_retracing=True)
-    def validate(self, batch: Batch) -> LossSums:
-        """Full softmax loss of one batch, without dropout."""
-        return self._strategy.run(self._replica_validate, args=(batch,))
-
     def _replica_train(
         self,
         batch: Batch,
@@ -117,7 +108,7 @@ class Steps:
     ) -> StepSums:
         gradients, sums, source_tokens = self._replica_hold(batch, moment, held, part)
         asked = tf.zeros([0]) if asks is None else asks
-        summed = _sum_over_replicas([*gradients, *sums, source_tokens, asked])
+        summed = sum_over_replicas([*gradients, *sums, source_tokens, asked])
         gradients = summed[: len(gradients)]
         *counts, source_tokens, asked = summed[len(gradients) :]
         sums = LossSums(*counts)
@@ -146,7 +137,7 @@ class Steps:
         self, batch: Batch, moment: Moment, part: tf.Tensor | None
     ) -> tuple[list[Gradient], LossSums, tf.Tensor]:
         """Gradients of the summed loss, times the loss scale; the sums; the source words."""
-        inputs, labels = self._own(batch)
+        inputs, labels = own_part(batch)
         variables = [variable.value for variable in self._model.trainable_variables]
         with tf.GradientTape() as tape:
             sums = self._model.loss_sums(
@@ -163,19 +154,6 @@ class Steps:
         source_tokens = tf.math.count_nonzero(source, dtype=tf.float32)
         return gradients, sums, source_tokens
 
-    def _replica_validate(self, batch: Batch) -> LossSums:
-        inputs, labels = self._own(batch)
-        seed = tf.zeros([2], tf.int32)
-        sums = self._model.loss_sums(inputs, labels, seed, training=False)
-        return LossSums(*_sum_over_replicas(list(sums)))
-
-    def _own(self, batch: Batch) -> Batch:
-        """A replica's part of a batch."""
-        replica = tf.distribute.get_replica_context()
-        if replica.num_replicas_in_sync == 1:
-            return batch
-        return tf.nest.map_structure(lambda each: each[replica.replica_id_in_sync_group], batch)
-
     def _loss_scale(self) -> tf.Tensor:
         if isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
             return tf.convert_to_tensor(self._optimizer.dynamic_scale)
@@ -188,15 +166,6 @@ class Steps:
         if part is not None:
             mixed += tf.cast(part, tf.int32) * self._strategy.num_replicas_in_sync
         return tf.stack([tf.constant(self._seed, tf.int32), mixed])
-
-
-def _sum_over_replicas(values: list[Any]) -> list[Any]:
-    """Sums, on each replica."""
-    replica = tf.distribute.get_replica_context()
-    if replica.num_replicas_in_sync > 1:
-        # What comes out of a function has no device, by which workers find each other's part.
-        values = [tf.identity(each) for each in values]
-    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
 def _without_sums(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:

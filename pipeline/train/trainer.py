@@ -19,17 +19,19 @@ from pipeline.experiment import Experiment, TrainSection
 from pipeline.experiment_file import record_experiment
 from pipeline.monitor.callbacks import show_gradient_flow, show_samples
 from pipeline.prepare.manifest import load_manifest
+from pipeline.questions import answer_together
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import Checkpoints, Progress, check_same_run
 from pipeline.train.fine_tuning import slow_down
 from pipeline.train.gradient_flow import GradientFlowReport
 from pipeline.train.lazy_adam import LazyAdam
 from pipeline.train.methods import TrainingMethods
-from pipeline.train.replicas import Cluster, Replicas, group, make_strategy
+from pipeline.train.readers import Readers
+from pipeline.train.replicas import Batch, Cluster, Replicas, group, make_strategy
 from pipeline.train.schedules import WarmUpThenDecay
 from pipeline.train.steps import Steps
 from pipeline.train.stopping import Reason, Stopping, stopping_on_signals
-from pipeline.train.validation import measure_losses
+from pipeline.train.validation import measure_losses, validation_step
 from pipeline.train.window import Window
 from pipeline.workspace import Workspace
 
@@ -88,7 +90,9 @@ class Trainer:
         self._options: TrainSection = experiment.train
         self._workspace = workspace
         self._task = make_task(experiment, workspace)
-        self._methods = TrainingMethods(self._options, workspace.shards("train"))
+        shards = workspace.shards("train")
+        self._readers = Readers(self._task, shards, self._options.readers, self._replicas)
+        self._methods = TrainingMethods(self._options, shards)
         self._scratch = scratch
         self.progress = Progress()  # Each worker's own, and the same on all.
         with self._strategy.scope():
@@ -98,6 +102,7 @@ class Trainer:
             self._options.batch_tokens, self._options.shuffle_pool, self._options.jit_compile
         )
         self._judge = self._task.judge(self.model)
+        self._validation_step = validation_step(self.model, self._strategy)
         self._stopping = Stopping(self._replicas)
         self._epoch_logs: dict[str, float] = {}
         # Checkpoints that were left for the one before, each with the reason.
@@ -116,8 +121,7 @@ class Trainer:
         limit, epochs = self._options.max_steps, self._options.max_epochs
         if epochs is None:
             return limit
-        shards = self._workspace.shards("train")
-        count = functools.cache(lambda options: self._task.count_batches(shards, options))
+        count = functools.cache(self._readers.count_batches)
         total = 0
         for epoch in range(epochs):
             batches = count(self._methods.batch_options(self._batch_options, epoch))
@@ -202,13 +206,9 @@ class Trainer:
         """The rest of the current epoch."""
         epoch = int(self.progress.epoch)
         self._callbacks.on_epoch_begin(epoch)
-        batches = self._task.training_batches(
-            self._workspace.shards("train"),
-            self._methods.batch_options(self._batch_options, epoch),
-            epoch,
-            skip=int(self.progress.batch),
-        )
-        for together in group(self._replicas.split(batches), self._options.accumulate_steps):
+        options = self._methods.batch_options(self._batch_options, epoch)
+        batches = self._readers.batches(options, epoch, skip=int(self.progress.batch))
+        for together in group(batches, self._options.accumulate_steps):
             self._run_step(together)
             if self._finished():
                 return
@@ -216,16 +216,18 @@ class Trainer:
         self.progress.epoch.assign_add(1)
         self.progress.batch.assign(0)
 
-    def _run_step(self, batches: list[tuple]) -> None:
+    def _run_step(self, batches: list[list[Batch]]) -> None:
+        """Learn from some batches, this worker from its parts of them."""
+        parts = [part for batch in batches for part in batch]
         step = int(self.progress.step)
         self._callbacks.on_train_batch_begin(step)
         moment = tf.constant(step, tf.int64), tf.constant(int(self.progress.epoch), tf.int64)
-        held, part = None, None
-        for index, batch in enumerate(batches[:-1]):
-            held = self._steps.hold(batch, *moment, held, tf.constant(index, tf.int64))
-            part = tf.constant(index + 1, tf.int64)
+        held, number = None, None
+        for index, part in enumerate(parts[:-1]):
+            held = self._steps.hold(part, *moment, held, tf.constant(index, tf.int64))
+            number = tf.constant(index + 1, tf.int64)
         wishes = self._stopping.wishes()
-        report = self._steps.train(batches[-1], *moment, held, part, wishes)
+        report = self._steps.train(parts[-1], *moment, held, number, wishes)
         self._stopping.hear(report.asked)
         self._window.add(report)
         self.progress.step.assign_add(1)
@@ -276,13 +278,13 @@ class Trainer:
         shards = self._workspace.shards("valid")
         self._callbacks.on_test_begin()
         batches = self._task.validation_batches(shards, self._batch_options)
-        losses = measure_losses(self._steps.validate, batches, self._replicas)
+        losses = measure_losses(self._validation_step, batches, self._replicas)
         logs = {
             "step": step,
             "loss": losses.loss,
             "perplexity": losses.perplexity,
             "accuracy": losses.accuracy,
-            **(self._judged(step) if self.cluster.is_chief else {}),
+            **self._judged(step),
         }
         best_metric = self._experiment.best_metric
         logs[best_metric] = self._replicas.chiefs(logs.get(best_metric, math.nan))
@@ -292,9 +294,12 @@ class Trainer:
         self._callbacks.on_test_end(logs)
 
     def _judged(self, step: int) -> dict[str, float]:
-        """Metrics of the model's answers, which are shown; the chief's, while others wait."""
+        """Metrics of the model's answers, which all workers give and the chief alone judges."""
         pairs = read_pairs(self._workspace.shards("valid"), self._options.validation_sentences)
-        judged = self._judge.validate(pairs, self._options.samples)
+        answers = answer_together(self._judge.validation_questions(pairs), self._replicas)
+        if not self.cluster.is_chief:
+            return {}
+        judged = self._judge.validate(pairs, answers, self._options.samples)
         if judged.samples:
             show_samples(self._callbacks.callbacks, step, judged.samples)
         if self._gradient_flow:

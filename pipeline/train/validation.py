@@ -6,8 +6,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from models.losses import perplexity
-from models.sequence_model import LossSums
-from pipeline.train.replicas import Replicas
+from models.sequence_model import LossSums, SequenceModel
+from pipeline.train.replicas import Batch, Replicas, own_part, sum_over_replicas
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +30,30 @@ class Losses:
         return perplexity(self.loss)
 
 
+def validation_step(
+    model: SequenceModel, strategy: tf.distribute.Strategy
+) -> Callable[[Batch], LossSums]:
+    """Full softmax losses of a batch, without dropout, summed over replicas.
+
+    Args:
+        model: The model, made in the strategy's scope.
+        strategy: Of the run.
+    """
+
+    def validate_part(batch: Batch) -> LossSums:
+        inputs, labels = own_part(batch)
+        sums = model.loss_sums(inputs, labels, tf.zeros([2], tf.int32), training=False)
+        return LossSums(*sum_over_replicas(list(sums)))
+
+    @tf.function(reduce_retracing=True)
+    def validate(batch: Batch) -> LossSums:
+        return strategy.run(validate_part, args=(batch,))
+
+    return validate
+
+
 def measure_losses(
-    validate: Callable[[tuple], LossSums],
+    validate: Callable[[Batch], LossSums],
     batches: tf.data.Dataset,
     replicas: Replicas,
 ) -> Losses:

@@ -4,7 +4,6 @@ import pytest
 import rich.console
 
 from pipeline.label_scoring import score_labels
-from pipeline.like_length import in_batches
 
 RIGHT = ["a", "a", "a", "b", "b", "[c]"]
 FOUND = ["a", "a", "b", "b", "d", "a"]
@@ -35,18 +34,3 @@ def test_tables_show_labels_letter_for_letter():
     console = rich.console.Console(file=io.StringIO(), width=100)
     score_labels(many, many).confusion_table(console)
     assert console.file.getvalue() == ""
-
-
-def test_batches_of_like_length_answer_in_the_order_of_the_items():
-    asked, done = [], []
-    items = ["ccc", "a", "bb", "dddd", "e"]
-
-    def answer(batch):
-        asked.append(batch)
-        return [item.upper() for item in batch]
-
-    found = in_batches(items, [len(item) for item in items], 2, answer, done.append)
-    assert found == ["CCC", "A", "BB", "DDDD", "E"]
-    assert asked == [["a", "e"], ["bb", "ccc"], ["dddd"]] and done == [2, 2, 1]
-    with pytest.raises(ValueError):
-        in_batches(items, [1] * 5, 5, lambda batch: [])

@@ -10,6 +10,8 @@ from models.tagging import TaggingModel
 from models.tokenizers import LabelText, SentencePieceText, WordText
 from models.translation import TranslationModel
 from models.vision.kinds import make_backbone
+from models.visual_answering import VisualAnsweringModel
+from models.visual_generation import VisualGenerationModel
 from models.vocabulary_pieces import dump_pieces
 from serving.services.answering import AnsweringOptions, AnsweringService
 from serving.services.captioning import CaptioningOptions, CaptioningService
@@ -17,8 +19,14 @@ from serving.services.classification import ClassificationService
 from serving.services.language_model import LanguageModelOptions, LanguageModelService
 from serving.services.tagging import TaggingService
 from serving.services.translation import TranslationOptions, TranslationService
+from serving.services.visual_answering import (
+    VisualAnsweringOptions,
+    VisualAnsweringService,
+    VisualGenerationService,
+)
 from tests.models.examples import randomize
 
+NOTES = ["C4:4", "D4:2", "E4:4", "G4:2"]
 SEARCH = SearchOptions(beam_size=2, max_length_factor=1.0, max_length_extra=2)
 SMALL = {"embedding_size": 4, "encoder": {"units": 3}}
 
@@ -44,6 +52,13 @@ def translation(proto):
 def language_model(proto):
     vocabulary = SentencePieceText(proto)
     model = LanguageModel(vocabulary.size, embedding_size=4, units=4)
+    model.build()
+    return LanguageModelService(randomize(model), vocabulary, LanguageModelOptions(9, 6))
+
+
+def music(_):
+    vocabulary = WordText(dump_pieces("word", [*NOTES, "a", "words"]))
+    model = LanguageModel(vocabulary.size, cell="gru", embedding_size=4, units=4)
     model.build()
     return LanguageModelService(randomize(model), vocabulary, LanguageModelOptions(9, 6))
 
@@ -87,11 +102,33 @@ def captioning(proto):
     return CaptioningService(randomize(model), backbone, vocabulary, options)
 
 
+def visual_answering(_):
+    return seen(VisualAnsweringModel, VisualAnsweringService, words(), labels())
+
+
+def visual_generation(proto):
+    texts = SentencePieceText(proto), SentencePieceText(proto)
+    return seen(VisualGenerationModel, VisualGenerationService, *texts, decoder={"units": 6})
+
+
+def seen(model_type, service_type, source, target, **options):
+    backbone = make_backbone("small")
+    backbone.build((None, backbone.picture_size, backbone.picture_size, 3))
+    encoder = {"units": 3, "feature_size": backbone.feature_size}
+    model = model_type(source.size, target.size, embedding_size=4, encoder=encoder, **options)
+    model.build()
+    baked = VisualAnsweringOptions(SEARCH, max_pixels=1 << 20, max_source_length=9)
+    return service_type(randomize(model), backbone, source, target, baked)
+
+
 EVERY_SERVICE = {
     "translation": translation,
     "language_model": language_model,
+    "music": music,
     "classification": classification,
     "tagging": tagging,
     "answering": answering,
     "captioning": captioning,
+    "visual_answering": visual_answering,
+    "visual_generation": visual_generation,
 }

@@ -24,7 +24,7 @@ from tests.serving.load_under_tf220 import as_lists
 ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = os.environ.get("SEQLOOM_TF220_PYTHON", ROOT / ".venv-serving/bin/python")
 LOADER = pathlib.Path(__file__).with_name("load_under_tf220.py")
-SENTENCES = ["a small model of words", "", "words, of 模型!", "  a\u2028b  "]
+SENTENCES = ["a small model of words", "", "words, of 模型!", "  a\u2028b  ", "C4:4 D4:2 E4:4"]
 
 pytestmark = pytest.mark.skipif(
     not pathlib.Path(PYTHON).exists(),

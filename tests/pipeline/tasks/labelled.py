@@ -4,11 +4,14 @@ import io
 import random
 
 import rich.console
+import tensorflow as tf
 
 from pipeline.evaluate import evaluate
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.export import export
 from pipeline.prepare.run import prepare
+from pipeline.questions import answer_together
+from pipeline.train.replicas import Cluster, Replicas
 from pipeline.train.trainer import Trainer
 
 NOUNS = ["sun", "moon", "star", "rain", "wind", "snow"]
@@ -102,3 +105,9 @@ def walk(folder, task, keys, *overrides):
     evaluate(experiment, workspace, console)
     export(experiment, workspace, console)
     return experiment, workspace, console.file.getvalue()
+
+
+def answers_of(judge, pairs):
+    """What a model answers to a split."""
+    replicas = Replicas(tf.distribute.get_strategy(), Cluster())
+    return answer_together(judge.questions(pairs), replicas)

@@ -123,7 +123,7 @@ def test_samples_show_what_each_read_looked_at(learned, model):
     _, workspace, *_ = learned
     task, built = model
     pairs = read_pairs(workspace.shards("valid"))
-    judged = task.judge(built).validate(pairs, 3)
+    judged = task.judge(built).validate(pairs, [], 3)
     assert judged.metrics == {}
     samples = judged.samples
     assert samples.sources == pairs.sources[:3]
@@ -133,7 +133,7 @@ def test_samples_show_what_each_read_looked_at(learned, model):
         assert samples.target_tokens[row] == ["read 1", "read 2"]
         assert samples.alignments[row].shape == (2, len(sentences))
         np.testing.assert_allclose(samples.alignments[row].sum(-1), 1.0, rtol=1e-5)
-    assert task.judge(built).validate(pairs, 0).samples is None
+    assert task.judge(built).validate(pairs, [], 0).samples is None
 
 
 STORY = "Ann is in the garden.\nBob is in the office.\r\nEve is in the kitchen."

@@ -14,7 +14,7 @@ from pipeline.translate import LocalModel
 from serving.client import Client
 from serving.server.main import Server
 from serving.server.options import ServerOptions
-from tests.pipeline.tasks.labelled import GENRES, walk
+from tests.pipeline.tasks.labelled import GENRES, answers_of, walk
 
 KEYS = ", unit: document, label: genre"
 
@@ -75,7 +75,7 @@ def test_batches_hold_a_row_a_sentence(road, task, fixed):
 
 def test_the_export_answers_as_the_judge_does(road, judge, local):
     pairs = read_pairs(road[1].shards("test"))
-    expected = judge._classify_all(pairs, lambda _: None)
+    expected = answers_of(judge, pairs)
     rows = local.predict({"text": pairs.sources})
     assert [row["label"] for row in rows] == expected
     # Line breaks part sentences as the corpus's separators do.
@@ -138,7 +138,7 @@ def _assert_close(found, expected):
 
 def test_samples_show_the_attention(road, judge):
     pairs = read_pairs(road[1].shards("valid"))
-    shown = judge.validate(pairs, 2).samples
+    shown = judge.validate(pairs, [], 2).samples
     assert set(shown.hypotheses) <= set(GENRES)
     for row in range(2):
         source = [word for word in shown.sources[row].split() if word != SENTENCE]
@@ -162,6 +162,6 @@ def test_flat_poolings_export_too(road, tmp_path):
     flat = make_task(experiment, road[1])
     service = flat.service(flat.build_model())
     assert [each.name for each in service.declared] == ["serving_default", "probabilities"]
-    shown = flat.judge(flat.build_model()).validate(read_pairs(road[1].shards("valid")), 1)
+    shown = flat.judge(flat.build_model()).validate(read_pairs(road[1].shards("valid")), [], 1)
     assert shown.samples.alignments[0].size == 0
     assert service.classify(np.array(["sun"]))["label"].numpy()[0].decode() in GENRES

@@ -353,13 +353,13 @@ def test_samples_are_continuations(trained, exported):
     workspace = workspace_of(load_experiment(trained[0]))
     pairs = read_pairs(workspace.shards("valid"), 30)
     judge = task.judge(model)
-    samples = judge.validate(pairs, 3).samples
+    samples = judge.validate(pairs, [], 3).samples
     assert len(samples.sources) == len(samples.references) == len(samples.hypotheses) == 3
     lines = [text for text in pairs.targets if len(text) > 1]
     wholes = [a + b for a, b in zip(samples.sources, samples.references, strict=True)]
     assert wholes == lines[:3]
-    assert judge.validate(pairs, 3).samples.hypotheses == samples.hypotheses
-    assert judge.validate(pairs, 0).samples is None
+    assert judge.validate(pairs, [], 3).samples.hypotheses == samples.hypotheses
+    assert judge.validate(pairs, [], 0).samples is None
 
 
 @pytest.mark.parametrize(("order", "first"), [("corpus", 3), ("shuffled", 2)])

@@ -17,7 +17,7 @@ from pipeline.translate import LocalModel
 from serving.client import Client
 from serving.server.main import Server
 from serving.server.options import ServerOptions
-from tests.pipeline.tasks.labelled import walk
+from tests.pipeline.tasks.labelled import answers_of, walk
 
 TEXTS = ["sun rises", "", "Abcde falls moon shines", "   ", "Feed", "a\u00a0b\tfades\nrain"]
 
@@ -105,9 +105,9 @@ def test_ids_cut_to_the_limit_keep_their_own_spelling(tagged):
 def test_the_export_answers_as_the_judge_does(road, tagged, local):
     task, model = tagged
     pairs = read_pairs(road[1].shards("test"))
-    expected = task.judge(model)._tag_all(pairs)
+    expected = answers_of(task.judge(model), pairs)
     rows = local.predict({"text": pairs.sources})
-    assert [words_of(row)[1] for row in rows] == expected
+    assert [" ".join(words_of(row)[1]) for row in rows] == expected
     assert [words_of(row)[0] for row in rows] == [each.split() for each in pairs.sources]
 
 
@@ -186,9 +186,9 @@ def test_the_command_prints_a_row_a_line(road, server, local):
 def test_samples_are_tagged(road, tagged):
     task, model = tagged
     pairs = read_pairs(road[1].shards("valid"))
-    shown = task.judge(model).validate(pairs, 2).samples
+    shown = task.judge(model).validate(pairs, [], 2).samples
     assert shown.sources == pairs.sources[:2] and shown.references == pairs.targets[:2]
     assert [len(each.split()) for each in shown.hypotheses] == [
         len(each.split()) for each in pairs.sources[:2]
     ]
-    assert task.judge(model).validate(Pairs([], [], [], []), 0).samples is None
+    assert task.judge(model).validate(Pairs([], [], [], []), [], 0).samples is None

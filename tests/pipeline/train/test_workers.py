@@ -23,7 +23,13 @@ EXACT = (
     "train.max_steps=14",
     "train.checkpoint_every=4",
     "train.validate_every=1000",
+    # Sentences that both answer, one more of them than the other.
+    "train.validation_sentences=5",
+    "train.best_metric=chrf",
+    "search.batch_size=2",
+    "search.min_length=3",  # So that there is something to score.
 )
+_VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 DEADLINE = 600  # seconds; three processes share the cores with whatever else runs
 
 
@@ -72,34 +78,39 @@ def tensors(prefix):
     return {name: reader.get_tensor(name) for name in names if name.startswith("model/")}
 
 
+def best(prefix):
+    """Best score of a run's validations."""
+    return float(tf.train.load_checkpoint(str(prefix)).get_tensor("progress/best/" + _VALUE))
+
+
 def assert_near(one, other):
     assert one.keys() == other.keys() and one
     for name, value in one.items():
         np.testing.assert_allclose(value, other[name], atol=1e-6, rtol=0, err_msg=name)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(prepared_folder, tmp_path_factory):
-    """The weights that one process ends with."""
-    run = tmp_path_factory.mktemp("alone")
-    (run / "data").symlink_to(prepared_folder / "run/data")
-    experiment = prepared_folder / "tiny.yaml"
-    seqloom("train", str(experiment), *(f"--set={each}" for each in (*EXACT, f"workspace={run}")))
-    return tensors(run / "train/ckpt-14")
+@pytest.mark.parametrize("readers", [1, 2])
+def test_two_workers_learn_what_one_process_learns(tiny, readers, tmp_path):
+    """With clipping and held gradients, and an interruption; the chief alone prints and writes.
 
-
-def test_two_workers_learn_what_one_process_learns(tiny, undisturbed):
-    """With clipping and held gradients; the chief alone prints and writes."""
-    run = tiny.parent / "run"
-    statuses, outputs, errors = finish(start(tiny, *EXACT))
+    One of two readers has two of the three record files, and goes on when the other has ended.
+    """
+    alone, run = tmp_path / "alone", tiny.parent / "run"
+    alone.mkdir()
+    (alone / "data").symlink_to(run / "data")
+    exact = (*EXACT, f"train.readers={readers}")
+    seqloom("train", str(tiny), *(f"--set={each}" for each in (*exact, f"workspace={alone}")))
+    if readers == 2:
+        statuses, _, errors = finish(start(tiny, *exact, "train.max_steps=9"))
+        assert statuses == [0, 0], errors
+    statuses, outputs, errors = finish(start(tiny, *exact))
     assert statuses == [0, 0], errors
     assert "Training ended at step 14" in outputs[0]
     assert outputs[1] == ""
-    assert_near(tensors(run / "train/ckpt-14"), undisturbed)
-    assert len([*(run / "logs").rglob("events*")]) == 1
-    statuses, outputs, errors = finish(start(tiny, *EXACT))
-    assert statuses == [0, 0], errors
-    assert "already ended" in outputs[0]
+    found, wanted = (each / "train/ckpt-14" for each in (run, alone))
+    assert_near(tensors(found), tensors(wanted))
+    assert best(found) == best(wanted) > 0.0
+    assert len([*(run / "logs").rglob("events*")]) == readers  # A file a start.
 
 
 @pytest.mark.parametrize(
@@ -126,14 +137,18 @@ def test_the_chief_comes_first():
     assert Cluster.of_environment({}) == Cluster(1, 0)
 
 
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("rows", [1, 3, 4])
-def test_every_row_goes_to_one_replica(rows):
-    """Also where there are fewer rows than replicas, or parts would be uneven."""
+def test_every_row_goes_to_one_replica(rows, own):
+    """Also where there are fewer rows than replicas, or parts would be uneven.
+
+    Of all workers' replicas there are two, or of this worker's own, with as many of another.
+    """
     replicas = Replicas(tf.distribute.get_strategy(), Cluster())
-    replicas.count = 2
+    replicas.count, replicas._local = (4, 2) if own else (2, 1)
     ids = np.arange(1, 1 + rows * 2, dtype=np.int32).reshape(rows, 2)
     batches = tf.data.Dataset.from_tensors(({"source": ids}, ids))
-    ((inputs, labels),) = replicas.split(batches).as_numpy_iterator()
+    ((inputs, labels),) = replicas.split(batches, own).as_numpy_iterator()
     assert labels.shape == (2, -(-rows // 2), 2)
     np.testing.assert_array_equal(inputs["source"], labels)
     kept = labels.reshape(-1, 2)
