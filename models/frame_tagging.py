@@ -86,7 +86,9 @@ class FrameTaggingModel(SequenceModel):
 
     def features(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         """Features [B, T, H] of the frames."""
-        return self.dropout(self.encoder(inputs, training=training).memory, training=training)
+        memory = self.encoder(inputs, training=training).memory  # [B, T, H]
+        # The layers left Keras's mask on it, which the projection would warn of.
+        return self.dropout(tf.identity(memory), training=training)
 
     def tag(self, inputs: dict[str, tf.Tensor]) -> Tags:
         """The likeliest tag of each frame, [B, T].
