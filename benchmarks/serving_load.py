@@ -1,7 +1,8 @@
 """How many requests a second a served translation model answers, and how long each waits.
 
 Starts `seqloom serve` on an export, unbatched and batched as `seqloom deploy` batches, and asks it
-one sentence a request, by several callers at once:
+one sentence a request, by several callers at once. What an answer costs the server's processors
+is told too: on a machine that does other work it says more than requests a second.
 
     python benchmarks/serving_load.py runs/demo/export/translation \
         --texts runs/demo/scores/test.source.txt
@@ -16,6 +17,7 @@ import collections
 import concurrent.futures
 import contextlib
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -26,12 +28,10 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
+from callers import MODEL, Asked, Elsewhere, Outcome
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.callers import MODEL, Asked, Elsewhere, Outcome
 from models.errors import UserError
 from serving.client import Client, ServerFailure
 
@@ -57,6 +57,21 @@ class Running(NamedTuple):
     process: int = 0
 
 
+class Rate(NamedTuple):
+    """How many answers came.
+
+    Attributes:
+        answers: A second.
+        answers_by_cpu: For a second of the server's processors.
+    """
+
+    answers: float
+    answers_by_cpu: float
+
+
+Rates = dict[tuple[str, int], Rate]  # by protocol and callers
+
+
 @contextlib.contextmanager
 def serving(base: pathlib.Path, *flags: str) -> Iterator[Running]:
     """Serve a folder of versions for as long as the block runs."""
@@ -65,10 +80,7 @@ def serving(base: pathlib.Path, *flags: str) -> Iterator[Running]:
         command = [sys.executable, "-m", "pipeline.cli", "serve", "--engine=embedded"]
         command += ["--port=0", "--rest-api-port=0", f"--address-file={addresses}"]
         command += [f"--model_name={MODEL}", f"--model_base_path={base}", *flags]
-        root = pathlib.Path(__file__).resolve().parents[1]
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(root)}
-        )
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + START_SECONDS
             while not addresses.exists():
@@ -103,9 +115,11 @@ def batching_flags(options: argparse.Namespace, folder: str) -> list[str]:
 def measure(options: argparse.Namespace) -> None:
     """Print the table of requests a second, unbatched and batched."""
     table = Table(title=f"One sentence a request ({os.cpu_count()} cores)")
-    for column in ("server", "by", "callers", "req/s", "p50 ms", "p95 ms", "p99 ms", "failed"):
+    for column in ("server", "by", "callers", "req/s", "p50 ms", "p95 ms", "p99 ms"):
         table.add_column(column, justify="left" if column in ("server", "by") else "right")
-    rates: dict[str, dict[tuple[str, int], float]] = {}
+    for column in ("CPU ms", "failed"):
+        table.add_column(column, justify="right")
+    measured: dict[str, Rates] = {}
     if options.grpc or options.rest:
         _measure_one(Running(options.grpc, options.rest), "given", options, table)
     else:
@@ -113,16 +127,18 @@ def measure(options: argparse.Namespace) -> None:
             flags = {"unbatched": [], "batched": batching_flags(options, folder)}
             for name, given in flags.items():
                 with serving(options.base, *given) as running:
-                    rates[name] = _measure_one(running, name, options, table)
-    Console().print(table)
-    for protocol, callers in rates.get("batched", ()):
-        gain = rates["batched"][protocol, callers] / rates["unbatched"][protocol, callers]
-        print(f"batched/unbatched, {protocol}, {callers} callers: {gain:.2f}")
+                    measured[name] = _measure_one(running, name, options, table)
+    Console(width=100).print(table)
+    for asked, batched in measured.get("batched", {}).items():
+        unbatched = measured["unbatched"][asked]
+        print(
+            f"batched/unbatched, {asked[0]}, {asked[1]} callers: "
+            f"{batched.answers / unbatched.answers:.2f} times the requests/s, and "
+            f"{batched.answers_by_cpu / unbatched.answers_by_cpu:.2f} times as many by CPU"
+        )
 
 
-def _measure_one(
-    running: Running, name: str, options: argparse.Namespace, table: Table
-) -> dict[tuple[str, int], float]:
+def _measure_one(running: Running, name: str, options: argparse.Namespace, table: Table) -> Rates:
     rates = {}
     for protocol, address in (("gRPC", running.grpc), ("REST", running.rest)):
         for callers in options.callers if address else ():
@@ -130,11 +146,15 @@ def _measure_one(
             with Elsewhere() as elsewhere:
                 # The first runs find shapes unseen and no connection.
                 elsewhere.ask(asked._replace(seconds=options.seconds / 4)).result()
+                before = cpu_seconds(running.process)
                 outcome = elsewhere.ask(asked).result()
-            rates[protocol, callers] = outcome.rate
+            cost = (cpu_seconds(running.process) - before) / max(1, len(outcome.durations))
+            rates[protocol, callers] = Rate(outcome.rate, 1 / cost if cost else math.nan)
             shares = [f"{outcome.milliseconds(share):,.1f}" for share in (0.5, 0.95, 0.99)]
+            spent = f"{1000 * cost:,.1f}" if cost else ""
             failed = str(sum(outcome.errors.values()))
-            table.add_row(name, protocol, str(callers), f"{outcome.rate:,.1f}", *shares, failed)
+            row = (name, protocol, str(callers), f"{outcome.rate:,.1f}", *shares, spent, failed)
+            table.add_row(*row)
             for error, times in outcome.errors.most_common(3):
                 print(f"{name}, {protocol}, {callers} callers: {times} times {error}")
     return rates
@@ -183,6 +203,15 @@ def resident_mib(process: int) -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     raise SystemExit("/proc tells no VmRSS of the server")
+
+
+def cpu_seconds(process: int) -> float:
+    """Time that a process has had of the processors; 0 of one that is not ours."""
+    if not process:
+        return 0.0
+    # The name may hold spaces; the fields after it are numbered from 3 in proc(5).
+    fields = pathlib.Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def reload(options: argparse.Namespace) -> bool:

@@ -1,6 +1,7 @@
 """What all models share that look at a source while they write: targets forced, found and drawn."""
 
 import abc
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 from models.decoders.contract import Decoded, DecoderStep
 from models.encoders import with_a_position
 from models.forced import ForcedOutput, score_targets
+from models.projection import Project
 from models.search.coverage import Covered, uncovered
 from models.search.hypotheses import Hypotheses, NextWord, SearchLimits, SearchOptions
 from models.search.methods import search
@@ -99,8 +101,8 @@ class EncoderDecoder(SequenceModel):
             UserError: If that is more than the search keeps.
         """
         begun = self.begin(source)
-        step_of = self._step_of(options)
         state, limits = self._start(begun, options)
+        step_of = self._step_of(options, tf.size(limits.max_words) * options.width)
         if prefix is not None:
             limits = limits.with_prefix(prefix)
 
@@ -123,15 +125,22 @@ class EncoderDecoder(SequenceModel):
             One target a row.
         """
         begun = self.begin(source)
-        step = self._step_of(options)(begun)
-        return sample(step, *self._start(begun, options), draws, options, BEGIN_ID, END_ID)
+        state, limits = self._start(begun, options)
+        step = self._step_of(options, tf.size(limits.max_words))(begun)
+        return sample(step, state, limits, draws, options, BEGIN_ID, END_ID)
 
-    def next_word(self, begun: Begun) -> NextWord:
-        """A step as searches take it."""
+    def next_word(self, begun: Begun, project: Project | None = None) -> NextWord:
+        """A step as searches take it.
+
+        Args:
+            begun: What it looks at.
+            project: The projection made ready for a loop; None takes it as it is.
+        """
+        project = project or (lambda features: self.projection(features, excluded=NO_WORDS))
 
         def step(tokens: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
             outcome = self.step(tokens, begun.memory, state)
-            return self.projection(outcome.features, excluded=NO_WORDS), outcome.state  # [B, K, V]
+            return project(outcome.features), outcome.state  # [B, K, V]
 
         return step
 
@@ -141,16 +150,18 @@ class EncoderDecoder(SequenceModel):
         covers = options.coverage_penalty
         return uncovered(begun.state, begun.mask) if covers else begun.state, limits
 
-    def _step_of(self, options: SearchOptions) -> Callable[[Begun], NextWord]:
-        return self._covering_next_word if options.coverage_penalty else self.next_word
+    def _step_of(self, options: SearchOptions, rows: tf.Tensor) -> Callable[[Begun], NextWord]:
+        """The step over some sentences, for at most so many hypotheses, int32 []."""
+        make = self._covering_next_word if options.coverage_penalty else self.next_word
+        return functools.partial(make, project=self.projection.for_loop(rows, NO_WORDS))
 
-    def _covering_next_word(self, begun: Begun) -> NextWord:
+    def _covering_next_word(self, begun: Begun, project: Project) -> NextWord:
         """`next_word`, which also sums up the attention."""
 
         def step(tokens: tf.Tensor, before: Covered) -> tuple[tf.Tensor, Covered]:
             outcome = self.step(tokens, begun.memory, before.state)
             after = Covered(outcome.state, before.coverage + outcome.weights)  # [B, K, S]
-            return self.projection(outcome.features, excluded=NO_WORDS), after  # [B, K, V]
+            return project(outcome.features), after  # [B, K, V]
 
         return step
 

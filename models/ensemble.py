@@ -1,5 +1,6 @@
 """Several trained models that answer as one."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import tensorflow as tf
 from models.attention.contract import Draw
 from models.decoders.contract import Decoded, DecoderStep
 from models.encoder_decoder import Begun, EncoderDecoder
-from models.projection import VocabularyProjection
+from models.projection import Project, VocabularyProjection
 from models.search.hypotheses import SearchLimits, SearchOptions
 
 
@@ -87,13 +88,22 @@ class MixedProjections:
 
     def __call__(self, features: tf.Tensor, excluded: Sequence[int] = ()) -> tf.Tensor:
         """Float32 [..., V] of features [..., ΣH]; words `excluded` have no part in any model's."""
+
+        def of(projection: VocabularyProjection) -> Project:
+            return lambda part: projection(part, excluded=excluded)
+
+        return self._mixed(features, [of(each) for each in self._projections])
+
+    def for_loop(self, most: tf.Tensor, excluded: Sequence[int] = ()) -> Project:
+        """As of `VocabularyProjection`."""
+        of_each = [each.for_loop(most, excluded) for each in self._projections]
+        return functools.partial(self._mixed, of_each=of_each)
+
+    def _mixed(self, features: tf.Tensor, of_each: Sequence[Project]) -> tf.Tensor:
         sizes = [each.features_size for each in self._projections]
         parts = tf.split(features, sizes, -1)  # N of [..., H]
-        of_each = [
-            tf.nn.log_softmax(projection(part, excluded=excluded))
-            for projection, part in zip(self._projections, parts, strict=True)
-        ]
-        return tf.reduce_logsumexp(tf.stack(of_each), 0) - math.log(len(of_each))
+        found = [tf.nn.log_softmax(each(part)) for each, part in zip(of_each, parts, strict=True)]
+        return tf.reduce_logsumexp(tf.stack(found), 0) - math.log(len(found))
 
 
 def _mean(weights: Sequence[tf.Tensor]) -> tf.Tensor:

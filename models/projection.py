@@ -1,7 +1,8 @@
 """From features to the vocabulary."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -10,8 +11,14 @@ import tensorflow as tf
 
 from models.initializers import uniform
 
+# Features [..., H] -> logits float32 [..., V].
+Project = Callable[[tf.Tensor], tf.Tensor]
+
 # Far below any logit, and finite, so that no sum of it is NaN.
 _NEVER = -1e9
+# From so many rows on, oneDNN copies a kernel that stands by rows before it multiplies: laid by
+# columns once, it is spared that at every step. For fewer rows it does without a copy.
+_MANY_ROWS = 12
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -64,15 +71,47 @@ class VocabularyProjection(keras.layers.Layer):
         Returns:
             Float32 [..., V].
         """
-        kernel = tf.cast(self.kernel, features.dtype)
-        rows = tf.reshape(features, [-1, self.features_size])  # [N, H]
-        logits = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)  # [N, V]
+        kernel = tf.cast(self.kernel, features.dtype)  # [V, H]
+        bias = self._bias_without(excluded)
+        return self._by_rows(lambda rows: _logits(rows, kernel, bias, by_rows=True), features)
+
+    def for_loop(self, most: tf.Tensor, excluded: Sequence[int] = ()) -> Project:
+        """The same function for a loop, with what all its steps need done before it.
+
+        Args:
+            most: Int32 [], rows of features at most, all leading axes together.
+            excluded: As of `call`.
+        """
+        kernel = tf.cast(self.kernel, self.compute_dtype)  # [V, H]
+        columns = tf.cond(
+            most >= _MANY_ROWS,
+            lambda: tf.transpose(kernel),  # [H, V]
+            lambda: tf.zeros([self.features_size, 0], kernel.dtype),
+        )
+        bias = self._bias_without(excluded)
+
+        def project(rows: tf.Tensor) -> tf.Tensor:
+            return tf.cond(
+                tf.shape(rows)[0] >= _MANY_ROWS,
+                lambda: _logits(rows, columns, bias, by_rows=False),  # [N, V]
+                lambda: _logits(rows, kernel, bias, by_rows=True),  # [N, V]
+            )
+
+        return functools.partial(self._by_rows, project)
+
+    def _bias_without(self, excluded: Sequence[int]) -> tf.Tensor:
+        """The bias, float32 [V], very low at words that cannot come."""
         bias = tf.cast(self.bias, tf.float32)  # [V]
-        if excluded:
-            never = tf.reduce_any(tf.one_hot(list(excluded), self.vocabulary_size, True, False), 0)
-            bias = tf.where(never, _NEVER, bias)
+        if not excluded:
+            return bias
+        never = tf.reduce_any(tf.one_hot(list(excluded), self.vocabulary_size, True, False), 0)
+        return tf.where(never, _NEVER, bias)
+
+    def _by_rows(self, project: Project, features: tf.Tensor) -> tf.Tensor:
+        """A projection of rows, of features with any leading axes."""
+        logits = project(tf.reshape(features, [-1, self.features_size]))  # [N, V]
         shape = tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], 0)
-        return tf.reshape(logits + bias, shape)  # [..., V]
+        return tf.reshape(logits, shape)  # [..., V]
 
     def start_from(self, counts: np.ndarray) -> None:
         """Set the bias so that the first scores are log probabilities of the unigram distribution.
@@ -109,6 +148,11 @@ class VocabularyProjection(keras.layers.Layer):
             "features_size": self.features_size,
             "initializer_range": self.initializer_range,
         }
+
+
+def _logits(rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, by_rows: bool) -> tf.Tensor:
+    """Float32 [N, V] of rows [N, H] and a kernel [V, H], or [H, V] if it does not stand by rows."""
+    return tf.cast(tf.matmul(rows, kernel, transpose_b=by_rows), tf.float32) + bias
 
 
 def _in_float32(variable: keras.Variable) -> tf.Variable | tf.Tensor:

@@ -1,8 +1,9 @@
 """A loop over sentences that goes on with fewer of them as they end.
 
 A batch takes as many steps as its longest target, and a step costs what its rows cost. So the
-loop is left whenever half of the sentences that it began with have ended, and goes on with the
-others alone: the rows of all steps together are at most twice the words that are needed.
+loop is left whenever an eighth of the sentences that it began with have ended, and goes on with
+the others alone: the rows of all steps together are at most 8/7 of the words that are needed. To
+leave it costs what it takes to copy the states of those that go on, a small part of a step.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import tensorflow as tf
 from models.search.hypotheses import NextWord, NextWordOf, SearchLimits
 
 State = TypeVar("State", bound=tuple)
+
+# Of a loop's sentences, the share whose end leaves it.
+_SHARE = 8
 
 
 def narrowing_loop(
@@ -36,11 +40,11 @@ def narrowing_loop(
     rows = tf.range(tf.shape(is_open(first))[0])  # [R]
 
     def phase(rows: tf.Tensor, outcomes: Any, *fields: Any) -> tuple:
-        step, half = step_of(rows), tf.size(rows) // 2
+        step, enough = step_of(rows), tf.size(rows) - 1 - (tf.size(rows) - 1) // _SHARE
         state = of_fields(
             tf.while_loop(
                 lambda *fields: (
-                    tf.math.count_nonzero(is_open(of_fields(fields)), dtype=tf.int32) > half
+                    tf.math.count_nonzero(is_open(of_fields(fields)), dtype=tf.int32) > enough
                 ),
                 step,
                 list(fields),

@@ -53,6 +53,17 @@ def test_excluded_words_cannot_come_and_the_others_keep_their_scores():
     assert not probabilities[..., [0, 3]].any() and np.isfinite(bound).all()
 
 
+@pytest.mark.parametrize("rows", [1, 11, 12, 40])
+@pytest.mark.parametrize("fewer", [1, 2])
+def test_it_is_the_same_made_ready_for_a_loop(rows, fewer):
+    projection = randomize(make())
+    project = tf.function(
+        lambda features: projection.for_loop(tf.constant(rows * fewer), (0, 3))(features)
+    )
+    features = random_tensor(rows, 1, FEATURES)
+    close(project(features), projection(features, excluded=(0, 3)))
+
+
 def test_no_rows_give_no_logits():
     assert make()(tf.zeros([0, 2, FEATURES])).shape == (0, 2, VOCABULARY)
     assert make()(tf.zeros([0, FEATURES])).shape == (0, VOCABULARY)

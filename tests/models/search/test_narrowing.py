@@ -75,10 +75,14 @@ def counted(limits):
     return sizes
 
 
-def test_rows_are_left_out_when_half_of_them_have_ended():
-    assert counted([1, 2, 3, 4]) == [4, 4, 2, 1]
+def test_rows_are_left_out_when_an_eighth_of_them_has_ended():
+    assert counted([1, 2, 3, 4]) == [4, 3, 2, 1]
     assert counted([9, 1, 1, 1]) == [4, *[1] * 8]
     assert counted([2, 2, 2]) == [3, 3]
+    assert counted([1, *[3] * 15]) == [16] * 3
+    assert counted([1, 2, *[3] * 14]) == [16, 16, 14]
+    rows = counted(list(range(1, 65)))
+    assert sum(rows) <= 8 / 7 * sum(range(1, 65))
 
 
 def test_an_end_that_is_impossible_lets_all_sentences_run_to_their_limits():
