@@ -68,6 +68,9 @@ EXPERIMENTS = {
         ("build_easy_vqa.py", "runs/easy-vqa-data"),
     ),
     "lip-reading": Shipped("lip-reading", (), ("build_mouths.py", "runs/mouths-data")),
+    "mouth-frames": Shipped(
+        "mouth-frames", (), ("build_mouths.py", "--share", "0.2", "runs/mouth-frames-data")
+    ),
 }
 
 # In the order in which they are told, as far as a task has them.
