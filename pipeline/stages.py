@@ -91,6 +91,23 @@ def train_stage(
     return outcome
 
 
+def evaluate_stage(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> None:
+    """Evaluate, by many workers where there are some.
+
+    Args:
+        experiment: The experiment.
+        workspace: With a trained model.
+        console: Where the scores go.
+
+    Raises:
+        SystemExit: With status 75, if another worker was lost.
+    """
+    with _asking_for_restart(Cluster.of_environment()):
+        evaluate(experiment, workspace, console)
+
+
 def run_stages(experiment: Experiment, workspace: Workspace, console: rich.console.Console) -> None:
     """Prepare, train, evaluate and export; a stage whose inputs have not changed is left out.
 
@@ -111,7 +128,7 @@ def run_stages(experiment: Experiment, workspace: Workspace, console: rich.conso
     elif _is_evaluated(experiment, workspace):
         console.print(f"evaluate: up to date, {workspace.scores}")
     else:
-        evaluate(experiment, workspace, console)
+        evaluate_stage(experiment, workspace, console)
     if is_exported(experiment, workspace):
         console.print(f"export: up to date, {workspace.export}")
     else:
@@ -139,8 +156,8 @@ def _asking_for_restart(cluster: Cluster) -> Iterator[None]:
             raise
         print(
             f"seqloom: worker {cluster.index}: another worker was lost "
-            f"({type(error).__name__}); start all workers again to go on from the last "
-            f"checkpoint",
+            f"({type(error).__name__}); start all workers again, and a training goes on from the "
+            f"last checkpoint",
             file=sys.stderr,
             flush=True,
         )

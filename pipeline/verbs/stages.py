@@ -49,9 +49,9 @@ def train(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None:
 def evaluate(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None:
     """Answer the test split with the best model and score the answers."""
     quiet_tensorflow()
-    from pipeline.evaluate import evaluate as stage
+    from pipeline.stages import evaluate_stage
 
-    stage(*load(experiment, overrides), console())
+    evaluate_stage(*load(experiment, overrides), console())
 
 
 @app.command(epilog=example("seqloom export configs/demo.yaml"))

@@ -1,10 +1,13 @@
 """Which stages `run` goes through, and what they say at their end."""
 
+import json
 import math
 
 import pytest
+import tensorflow as tf
 
 from pipeline import stages
+from pipeline.exit_status import RESTART
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.train.trainer import TrainingOutcome
 
@@ -59,3 +62,19 @@ def test_training_says_how_it_ended(tiny, console, monkeypatch, outcome, expecte
     else:
         stages.train_stage(experiment, workspace_of(experiment), console)
     assert expected in console.file.getvalue()
+
+
+def test_an_evaluation_that_loses_a_worker_asks_to_be_started_again(monkeypatch, console, capfd):
+    def lose(*_):
+        raise tf.errors.UnavailableError(None, None, "Connection reset by peer")
+
+    def end(status):
+        raise SystemExit(status)
+
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    monkeypatch.setattr(stages, "evaluate", lose)
+    monkeypatch.setattr(stages.os, "_exit", end)
+    with pytest.raises(SystemExit, match=str(RESTART)):
+        stages.evaluate_stage(None, None, console)
+    assert "worker 1: another worker was lost (UnavailableError)" in capfd.readouterr().err
