@@ -21,7 +21,6 @@ import time
 from typing import Annotated, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import rich.console
 import rich.table

@@ -27,12 +27,11 @@ import zipfile
 import rich.console
 import rich.table
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from pipeline.experiment import Experiment
+from pipeline.prepare.run import prepare_timed
+from pipeline.workspace import Workspace
 
-from pipeline.experiment import Experiment  # noqa: E402
-from pipeline.prepare.run import prepare_timed  # noqa: E402
-from pipeline.workspace import Workspace  # noqa: E402
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 PARTS = {
     "read": "look at the files",

@@ -16,14 +16,12 @@ import multiprocessing
 import os
 import pathlib
 import statistics
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from rich.console import Console
 from rich.table import Table
