@@ -3,7 +3,9 @@
 from models.answering import AnsweringModel
 from models.captioning import CaptioningModel
 from models.classification import ClassificationModel
+from models.frame_tagging import FrameTaggingModel
 from models.language_model import LanguageModel
+from models.lip_reading import LipReadingModel
 from models.search.hypotheses import SearchOptions
 from models.separators import QUESTION, SENTENCE
 from models.tagging import TaggingModel
@@ -16,7 +18,9 @@ from models.vocabulary_pieces import dump_pieces
 from serving.services.answering import AnsweringOptions, AnsweringService
 from serving.services.captioning import CaptioningOptions, CaptioningService
 from serving.services.classification import ClassificationService
+from serving.services.frame_tagging import FrameTaggingService
 from serving.services.language_model import LanguageModelOptions, LanguageModelService
+from serving.services.lip_reading import LipReadingOptions, LipReadingService
 from serving.services.tagging import TaggingService
 from serving.services.translation import TranslationOptions, TranslationService
 from serving.services.visual_answering import (
@@ -29,6 +33,7 @@ from tests.models.examples import randomize
 NOTES = ["C4:4", "D4:2", "E4:4", "G4:2"]
 SEARCH = SearchOptions(beam_size=2, max_length_factor=1.0, max_length_extra=2)
 SMALL = {"embedding_size": 4, "encoder": {"units": 3}}
+FRAMES = {"units": 3, "backbone": {"name": "tiny", "weights": None}}
 
 
 def words():
@@ -111,6 +116,21 @@ def visual_generation(proto):
     return seen(VisualGenerationModel, VisualGenerationService, *texts, decoder={"units": 6})
 
 
+def lip_reading(proto):
+    vocabulary = SentencePieceText(proto)
+    model = LipReadingModel(vocabulary.size, embedding_size=4, encoder=FRAMES, decoder={"units": 6})
+    model.build()
+    options = LipReadingOptions(SEARCH, max_pixels=1 << 20, max_frames=9)
+    return LipReadingService(randomize(model), vocabulary, options)
+
+
+def frame_tagging(_):
+    target = labels()
+    model = FrameTaggingModel(target.size, embedding_size=4, encoder=FRAMES)
+    model.build()
+    return FrameTaggingService(randomize(model), target, 1 << 20, 9)
+
+
 def seen(model_type, service_type, source, target, **options):
     backbone = make_backbone("small")
     backbone.build((None, backbone.picture_size, backbone.picture_size, 3))
@@ -131,4 +151,6 @@ EVERY_SERVICE = {
     "captioning": captioning,
     "visual_answering": visual_answering,
     "visual_generation": visual_generation,
+    "lip_reading": lip_reading,
+    "frame_tagging": frame_tagging,
 }

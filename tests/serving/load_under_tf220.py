@@ -30,9 +30,11 @@ def answer(session, signature, inputs):
 
 
 def as_array(values, dtype):
-    """Lists of numbers, or of strings in base64."""
+    """Nested lists of numbers, or of strings in base64."""
     if dtype == tf.string:
-        return np.array([base64.b64decode(value) for value in values], dtype=object)
+        encoded = np.array(values, dtype=object)
+        decoded = [base64.b64decode(value) for value in encoded.ravel()]
+        return np.array(decoded, dtype=object).reshape(encoded.shape)
     return np.array(values, dtype=dtype.as_numpy_dtype)
 
 
