@@ -9,8 +9,8 @@ from models.clips import ClipEncoder
 from models.projection import VocabularyProjection
 from models.seen_questions import without_weights
 from models.sequence_model import SequenceModel
-from models.special_ids import MARK_IDS, PAD_ID
-from models.tagging import Tags
+from models.special_ids import MARK_IDS
+from models.tagging import Tags, likeliest_tags
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -98,9 +98,7 @@ class FrameTaggingModel(SequenceModel):
         """
         logits = self.projection(self.features(inputs), excluded=MARK_IDS)  # [B, T, V]
         real = tf.sequence_mask(inputs["frames"], tf.shape(inputs["pixels"])[1])  # [B, T]
-        ids = tf.argmax(logits, -1, tf.int32)  # [B, T]
-        best = tf.reduce_max(tf.nn.softmax(logits), -1)  # [B, T]
-        return Tags(tf.where(real, ids, PAD_ID), tf.where(real, best, 0.0))
+        return likeliest_tags(logits, real)
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal model but for a network's weights."""

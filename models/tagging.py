@@ -19,6 +19,18 @@ class Tags(NamedTuple):
     probabilities: tf.Tensor  # [B, S], float32; 0 where there is no word
 
 
+def likeliest_tags(logits: tf.Tensor, real: tf.Tensor) -> Tags:
+    """The likeliest tag at each place.
+
+    Args:
+        logits: Float32 [B, S, V].
+        real: Bool [B, S], false where there is nothing to tag.
+    """
+    ids = tf.argmax(logits, -1, tf.int32)  # [B, S]
+    best = tf.reduce_max(tf.nn.softmax(logits), -1)  # [B, S]
+    return Tags(tf.where(real, ids, PAD_ID), tf.where(real, best, 0.0))
+
+
 @keras.saving.register_keras_serializable("seqloom")
 class WordEncoder(RecurrentEncoder):
     """`RecurrentEncoder` of words that are known by their spelling too.
@@ -194,9 +206,7 @@ class TaggingModel(SequenceModel):
         logits = self.projection(self.features(inputs), excluded=MARK_IDS)  # [B, S or 1, V]
         logits = logits[:, : tf.shape(inputs["source"])[1]]  # [B, S, V]
         real = tf.not_equal(inputs["source"], PAD_ID)  # [B, S]
-        ids = tf.argmax(logits, -1, tf.int32)  # [B, S]
-        best = tf.reduce_max(tf.nn.softmax(logits), -1)  # [B, S]
-        return Tags(tf.where(real, ids, PAD_ID), tf.where(real, best, 0.0))
+        return likeliest_tags(logits, real)
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal model."""

@@ -124,8 +124,6 @@ def _vocabularies(workspace: Workspace) -> dict[str, str]:
 
 def _check_pictures(experiment: Experiment, own: Experiment, other: Workspace) -> None:
     """One picture is shown to all, as the records of the run itself hold it."""
-    if own.model.task != "captioning":
-        return
     if own.data.pictures.fine_tune or experiment.data.pictures.fine_tune:
         raise UserError(
             f"{_KEY}: {other.root}: runs with data.pictures.fine_tune cannot take part or be "

@@ -19,6 +19,7 @@ from pipeline.experiment.model import AttentionOptions, CellOptions, EncoderOpti
 from pipeline.experiment.section import Name, NonNegativeInt, Section
 from pipeline.experiment.stages import ClusterSection, ExportSection, SearchSection, ServingSection
 from pipeline.experiment.submit import SubmitSection
+from pipeline.experiment.task_groups import CLIP_TASKS
 from pipeline.experiment.train import ClipOptions, ScheduleOptions, TrainSection
 from pipeline.experiment.unused import refuse_unused
 
@@ -183,7 +184,7 @@ def _fits_pictures(experiment: Experiment) -> None:
             f"train.jit_compile pads batches to few shapes, which those of pictures are not, and "
             f"model.task is {task!r}; set it to false"
         )
-    if task in ("lip_reading", "frame_tagging") and not experiment.data.pictures.fine_tune:
+    if task in CLIP_TASKS and not experiment.data.pictures.fine_tune:
         raise ValueError(
             f"data.pictures.fine_tune is false, and model.task is {task!r}, whose network learns "
             f"with the rest; set it to true, and for one that learns from nothing backbone to "

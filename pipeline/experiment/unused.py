@@ -11,6 +11,11 @@ import pydantic
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipeline.experiment.section import Section
+from pipeline.experiment.task_groups import (
+    ALIGNED_TASKS,
+    PICTURE_TASKS,
+    TASKS_WITHOUT_SOURCE_IDS,
+)
 
 Place = tuple[str, ...]
 
@@ -47,7 +52,6 @@ _ENCODING = (
 )
 # Tasks whose answers a decoder writes; visual answering does so in one of its forms.
 _WRITING = ("translation", "captioning", "visual_answering", "lip_reading")
-_TAGGING = ("tagging", "frame_tagging")
 _PREDICTING = ("translation", "language_model", *_WRITING[1:])
 _SENTENCEPIECE = tuple(
     f"vocabulary.{key}" for key in ("character_coverage", "byte_fallback", "normalization")
@@ -77,11 +81,7 @@ USES = (
         _TASK,
         only=("translation", "answering", "captioning", "visual_answering", "lip_reading"),
     ),
-    Use(
-        ("data.pictures",),
-        _TASK,
-        only=("captioning", "visual_answering", "lip_reading", "frame_tagging"),
-    ),
+    Use(("data.pictures",), _TASK, only=PICTURE_TASKS),
     Use(("model.captioning",), _TASK, only=("captioning",)),
     Use(("model.visual_answering",), _TASK, only=("visual_answering",)),
     Use(("model.answering",), _TASK, only=("answering",)),
@@ -110,13 +110,13 @@ USES = (
     Use(
         ("data.cleaning.drop_identical", "vocabulary.source_size"),
         _TASK,
-        never=("language_model", "captioning", "lip_reading", "frame_tagging"),
+        never=TASKS_WITHOUT_SOURCE_IDS,
     ),
     Use(("export.max_source_length",), _TASK, never=("captioning",)),
     Use(("vocabulary.target_size",), _TASK, only=_PREDICTING),
-    Use(_SENTENCEPIECE, _TASK, never=_TAGGING),
+    Use(_SENTENCEPIECE, _TASK, never=ALIGNED_TASKS),
     # A tag belongs to a word, or is one.
-    Use(("vocabulary.algorithm",), _TASK, never=_TAGGING, anyway=("word",)),
+    Use(("vocabulary.algorithm",), _TASK, never=ALIGNED_TASKS, anyway=("word",)),
     # Keys of a kind of something.
     Use(("data.hold_out.side",), ("data.hold_out.valid", "data.hold_out.test"), never=(0.0,)),
     Use(("data.hold_out.side",), "data.order", only=("shuffled",)),

@@ -3,6 +3,7 @@
 import re
 
 from pipeline.experiment import Cleaning
+from pipeline.experiment.task_groups import ALIGNED_TASKS, TASKS_WITHOUT_SOURCE_IDS
 from pipeline.prepare.reasons import (
     CONTROL_CHARACTERS,
     EMPTY,
@@ -13,10 +14,6 @@ from pipeline.prepare.reasons import (
     TOO_LONG,
     Dropped,
 )
-
-# Frames of a clip are counted after this.
-_WITHOUT_SOURCE_IDS = ("language_model", "captioning", "lip_reading", "frame_tagging")
-_ALIGNED = ("tagging", "frame_tagging")
 
 # Unicode's category Cc: C0, delete and C1. U+0085 (next line) is one of them: in text that
 # is really UTF-8 it is almost always the ellipsis of Windows-1252, decoded wrongly. U+2028
@@ -83,7 +80,7 @@ class LengthRules:
         self._task = task
         self._keep_blank = keep_blank
         self._keep_end = keep_end
-        if task in _ALIGNED:
+        if task in ALIGNED_TASKS:
             self._limits = (min(self._limits),) * 2
         self._max_ratio = cleaning.max_length_ratio
         self._truncate = cleaning.too_long == "truncate"
@@ -97,9 +94,9 @@ class LengthRules:
         """
         if self._keep_blank:
             return
-        if not target or not (source or self._task in _WITHOUT_SOURCE_IDS):
+        if not target or not (source or self._task in TASKS_WITHOUT_SOURCE_IDS):
             raise Dropped(EMPTY)
-        if self._task not in _WITHOUT_SOURCE_IDS:
+        if self._task not in TASKS_WITHOUT_SOURCE_IDS:
             self.check_alignment(source, target)
 
     def check_alignment(self, source: list[int], target: list[int]) -> None:
@@ -108,7 +105,7 @@ class LengthRules:
         Raises:
             Dropped: If there are more or fewer.
         """
-        if self._task in _ALIGNED and len(source) != len(target):
+        if self._task in ALIGNED_TASKS and len(source) != len(target):
             raise Dropped(NOT_ALIGNED)
 
     def apply(self, source: list[int], target: list[int]) -> tuple[list[int], list[int], bool]:

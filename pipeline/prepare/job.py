@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 
 from pipeline.experiment import CorpusFile, DataSection, Experiment, VocabularySection
+from pipeline.experiment.task_groups import CLIP_TASKS, PICTURE_TASKS
 from pipeline.places import NO_PICTURES, Place, no_url
 from pipeline.prepare.milestones import Milestones
 from pipeline.prepare.plan import list_inputs, list_splits
@@ -54,7 +55,7 @@ class Job:
     @property
     def reads_clips(self) -> bool:
         """Whether these are clips."""
-        return self.task in ("lip_reading", "frame_tagging")
+        return self.task in CLIP_TASKS
 
     @property
     def vocabularies(self) -> dict[str, Side]:
@@ -90,7 +91,7 @@ class Job:
 
 def task_reads_pictures(task: str) -> bool:
     """Whether sources of a task are paths of pictures or of clips."""
-    return task in ("captioning", "visual_answering", "lip_reading", "frame_tagging")
+    return task in PICTURE_TASKS
 
 
 def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job:
@@ -98,10 +99,9 @@ def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job
     if task_reads_pictures(experiment.model.task):
         no_url(folder, NO_PICTURES)
     scratch = folder.absolute() / ".scratch"
-    beside = next(
-        (each for each in (scratch, workspace.root / ".prepare") if isinstance(each, pathlib.Path)),
-        None,
-    ) or pathlib.Path(tempfile.mkdtemp(prefix="seqloom-prepare-"))
+    beside = scratch if isinstance(scratch, pathlib.Path) else workspace.root / ".prepare"
+    if not isinstance(beside, pathlib.Path):
+        beside = pathlib.Path(tempfile.mkdtemp(prefix="seqloom-prepare-"))
     inputs = list_inputs(experiment.data)
     job = Job(
         data=experiment.data,

@@ -16,26 +16,21 @@ from pipeline.lip_scoring import score_lips
 from pipeline.monitor.panel import ValidationSamples
 from pipeline.questions import Questions
 from pipeline.scoring import bleu_and_chrf, tokenizer_for
-from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
+from pipeline.tasks.clips import ClipTask
+from pipeline.tasks.contract import Evaluation, Judge, Validation
 from pipeline.writer import Writer
 from serving.services.lip_reading import LipReadingOptions, LipReadingService
 
 
-class LipReadingTask(Task):
+class LipReadingTask(ClipTask):
     """Clips, whose source ids number their frames, to texts, by `LipReadingModel`."""
-
-    @property
-    def asks(self) -> dict[str, Any]:
-        """The frames."""
-        return {"pictures": "pixels", "clips": True}
 
     def build_model(self) -> LipReadingModel:
         """The decoder over frames, with the network that sees them."""
-        options, pictures = self.experiment.model, self.experiment.data.pictures
-        backbone = {"name": pictures.backbone, "weights": pictures.weights}
+        options = self.experiment.model
         model = LipReadingModel(
             self.vocabularies.target.size,
-            encoder={**options.encoder.model_dump(), "backbone": backbone},
+            encoder=self.encoder,
             decoder=options.decoder.model_dump(),
             attention=options.attention.model_dump(),
             **options.of_all_networks,
@@ -48,9 +43,7 @@ class LipReadingTask(Task):
         self, source: tf.RaggedTensor, target: tf.RaggedTensor, pictures: tf.Tensor | None = None
     ) -> Marked:
         """The clips, and the text as it is read and predicted."""
-        assert pictures is not None
-        frames = tf.cast(source.row_lengths(), tf.int32)  # [B]
-        inputs = {"pixels": pictures, "frames": frames, "target": with_begin(target)}
+        inputs = {**self.clips(source, pictures), "target": with_begin(target)}
         return inputs, with_end(target)
 
     def judge(self, model: SequenceModel) -> "LipReadingJudge":

@@ -1,7 +1,6 @@
 """Tagging: a tag for each word of a sentence."""
 
 import dataclasses
-import itertools
 from typing import Any
 
 import rich.console
@@ -13,10 +12,8 @@ from models.spelling import cut_words, spell
 from models.tagging import TaggingModel
 from models.tokenizers import WordText
 from pipeline.batches import Marked, Pairs
-from pipeline.label_scoring import score_labels
-from pipeline.monitor.panel import ValidationSamples
-from pipeline.questions import Questions
-from pipeline.tasks.contract import Evaluation, Judge, Task, Validation
+from pipeline.tasks.aligned import AlignedJudge, score_tags
+from pipeline.tasks.contract import Evaluation, Task
 from serving.services.tagging import TaggingService
 
 
@@ -104,48 +101,37 @@ class TaggingTask(Task):
         return None if chosen is None else {**common, **chosen}
 
 
-class TaggingJudge(Judge):
+class TaggingJudge(AlignedJudge):
     """Accuracy of tags, of those of unknown words, and of whole sentences."""
 
     def __init__(self, task: TaggingTask, model: TaggingModel):
+        super().__init__(task.experiment.search.batch_size, "sentences")
         self._task = task
         self._model = model
-        self._size = task.experiment.search.batch_size
         self._tag = tf.function(
             self._tags_of_texts, input_signature=[tf.TensorSpec([None], tf.string)]
         )
 
-    def questions(self, pairs: Pairs) -> Questions:
-        """The tags of all sentences."""
-        lengths = [len(each) for each in pairs.source_ids]
-        return Questions.of_like_length(
-            pairs.sources, lengths, self._size, self._tag_some, "tagging", "sentences"
-        )
+    def sources(self, pairs: Pairs) -> list[str]:
+        """The sentences."""
+        return pairs.sources
 
-    def validate(self, pairs: Pairs, answers: list[str], samples: int) -> Validation:
-        """Tag the samples; the losses tell the accuracy of the whole split."""
-        if not samples:
-            return Validation({}, None)
-        shown = pairs.first(samples)
-        tags = self._tag_some(shown.sources)
-        return Validation({}, ValidationSamples(shown.sources, shown.targets, tags, [], [], []))
+    def tag(self, sources: list[str]) -> tf.Tensor:
+        """Tags of sentences."""
+        return self._tag(tf.constant(sources))
 
     def evaluate(
         self, pairs: Pairs, answers: list[str], console: rich.console.Console
     ) -> Evaluation:
         """Scores of tags, unknown words and whole sentences."""
-        tags = [each.split() for each in answers]
-        references = [each.split() for each in pairs.targets]
+        tags, references, scores, whole = score_tags(pairs, answers)
         known = [id != UNKNOWN_ID for ids in pairs.source_ids for id in ids]
-        chain = itertools.chain.from_iterable
-        scores = score_labels(list(chain(references)), list(chain(tags)))
         right = [
             found == expected
             for one, other in zip(tags, references, strict=True)
             for found, expected in zip(one, other, strict=True)
         ]
         unknown = [hit for hit, is_known in zip(right, known, strict=True) if not is_known]
-        whole = sum(one == other for one, other in zip(tags, references, strict=True))
         report = {
             "sentences": len(tags),
             "sentences_right": whole / len(tags),
@@ -160,11 +146,6 @@ class TaggingJudge(Judge):
         )
         lines = {"source": pairs.sources, "reference": pairs.targets, "hypothesis": answers}
         return Evaluation(report, lines)
-
-    def _tag_some(self, texts: list[str]) -> list[str]:
-        """The tags of each text, with spaces between them."""
-        rows = self._tag(tf.constant(texts)).numpy()  # [B, S]
-        return [" ".join(tag.decode() for tag in row if tag) for row in rows]
 
     def _tags_of_texts(self, texts: tf.Tensor) -> tf.Tensor:
         source = self._task.source.encode(texts)
