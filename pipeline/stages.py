@@ -5,7 +5,7 @@ import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import rich.console
@@ -20,6 +20,7 @@ from pipeline.monitor.callbacks import build_callbacks
 from pipeline.prepare.manifest import load_manifest
 from pipeline.prepare.plan import list_splits
 from pipeline.prepare.run import prepare
+from pipeline.submit.contract import STAGES, Stage
 from pipeline.train.replicas import Cluster
 from pipeline.train.trainer import Trainer, TrainingOutcome
 from pipeline.train.watchdog import Watchdog
@@ -108,7 +109,26 @@ def evaluate_stage(
         evaluate(experiment, workspace, console)
 
 
-def run_stages(experiment: Experiment, workspace: Workspace, console: rich.console.Console) -> None:
+def export_stage(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> None:
+    """Export; of many workers the chief alone does.
+
+    Args:
+        experiment: The experiment.
+        workspace: With a trained model.
+        console: Where the outcome goes.
+    """
+    if Cluster.of_environment().is_chief:
+        export(experiment, workspace, console)
+
+
+def run_stages(
+    experiment: Experiment,
+    workspace: Workspace,
+    console: rich.console.Console,
+    chosen: Sequence[Stage] = STAGES,
+) -> None:
     """Prepare, train, evaluate and export; a stage whose inputs have not changed is left out.
 
     So is evaluating where the experiment has no test split.
@@ -117,22 +137,62 @@ def run_stages(experiment: Experiment, workspace: Workspace, console: rich.conso
         experiment: The experiment.
         workspace: Its workspace.
         console: Where the stages report.
+        chosen: The stages that are run, in their order.
+
+    Raises:
+        UserError: If many workers were to run many stages.
     """
+    workers = Cluster.of_environment().workers
+    if workers > 1 and len(chosen) > 1:
+        raise UserError(
+            f"TF_CONFIG names {workers} workers, and not all stages are run by many; start each "
+            f"by itself (--stage), or have `seqloom submit --workers {workers}` start them"
+        )
+    for stage in chosen:
+        _NEEDED[stage](experiment, workspace, console)
+
+
+def _prepare_if_needed(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> None:
     if _is_prepared(experiment, workspace):
         console.print(f"prepare: up to date, {workspace.data}")
     else:
         prepare(experiment, workspace, console)
+
+
+def _go_on_training(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> None:
     train_stage(experiment, workspace, console)
+
+
+def _evaluate_if_needed(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> None:
     if "test" not in list_splits(experiment.data):
         console.print("evaluate: left out, since neither data.test nor data.hold_out.test is given")
     elif _is_evaluated(experiment, workspace):
         console.print(f"evaluate: up to date, {workspace.scores}")
     else:
         evaluate_stage(experiment, workspace, console)
+
+
+def _export_if_needed(
+    experiment: Experiment, workspace: Workspace, console: rich.console.Console
+) -> None:
     if is_exported(experiment, workspace):
         console.print(f"export: up to date, {workspace.export}")
     else:
-        export(experiment, workspace, console)
+        export_stage(experiment, workspace, console)
+
+
+_NEEDED: dict[Stage, Callable[[Experiment, Workspace, rich.console.Console], None]] = {
+    "prepare": _prepare_if_needed,
+    "train": _go_on_training,
+    "evaluate": _evaluate_if_needed,
+    "export": _export_if_needed,
+}
 
 
 @contextlib.contextmanager

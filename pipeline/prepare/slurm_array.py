@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from pipeline.experiment.submit import SlurmOptions
 from pipeline.prepare.array import Array
+from pipeline.submit.python import python_path
 from pipeline.submit.slurm_commands import header, is_queued, sbatch, scancel
-from pipeline.submit.slurm_script import python_path
 
 _POLL_SECONDS = 0.2
 _QUEUE_SECONDS = 2.0

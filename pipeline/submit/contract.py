@@ -65,7 +65,12 @@ class Job:
         return self.workers if stage == "train" else 1
 
     def arguments(self, stage: Stage) -> tuple[str, ...]:
-        """What stands after `seqloom` on the command line of each of a stage's processes."""
+        """What stands after `seqloom` on the command line of each of a stage's processes.
+
+        Of several stages those that are up to date are left out; one alone is run again.
+        """
+        if len(self.stages) > 1:
+            return ("run", str(self.experiment), "--stage", stage)
         return (stage, str(self.experiment))
 
 

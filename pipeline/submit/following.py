@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 import rich.table
 
-from pipeline.submit.contract import JobHandle, Launcher, State
+from models.errors import UserError
+from pipeline.submit.contract import STAGES, JobHandle, Launcher, State
 from pipeline.submit.members import launcher_of
 
 _EXIT_STATUS: dict[State, int] = {"done": 0}
+_INTERRUPTED = 130  # as shells have it
 
 
 def follow_job(handle: JobHandle, launcher: Launcher) -> int:
@@ -18,10 +20,19 @@ def follow_job(handle: JobHandle, launcher: Launcher) -> int:
         launcher: That it was submitted to.
 
     Returns:
-        The exit status of the command: 0 if the job is done, 1 otherwise.
+        The exit status of the command: 0 if the job is done, 130 if Ctrl-C ended the showing,
+        which the job does not notice, and 1 otherwise.
     """
-    for line in launcher.logs(handle, follow=True):
-        print(line, flush=True)
+    try:
+        for line in launcher.logs(handle, follow=True):
+            print(line, flush=True)
+    except KeyboardInterrupt:
+        print(
+            f"\nJob {handle.job.id} goes on; `seqloom logs --follow` shows it again, "
+            f"`seqloom cancel` ends it",
+            flush=True,
+        )
+        return _INTERRUPTED
     status = launcher.status(handle)
     said = f": {status.detail}" if status.detail else ""
     print(f"Job {handle.job.id} is {status.state}{said}", flush=True)
@@ -31,18 +42,23 @@ def follow_job(handle: JobHandle, launcher: Launcher) -> int:
 def table(handles: Iterable[JobHandle]) -> rich.table.Table:
     """Jobs and how they stand now, a row each."""
     rows = rich.table.Table(box=None, pad_edge=False)
-    for name in ("job", "to", "stages", "workers", "state", "stage", "restarts", ""):
-        rows.add_column(name, overflow="fold")
+    for name in ("job", "to", "stages", "workers", "state", "at", "restarts"):
+        rows.add_column(name, no_wrap=True)  # Names are there to be copied.
+    rows.add_column("", overflow="fold")
     for handle in handles:
-        job, status = handle.job, launcher_of(handle).status(handle)
-        rows.add_row(
-            job.id,
-            handle.to,
-            ", ".join(job.stages),
-            str(job.workers),
-            status.state,
-            status.stage or "",
-            str(status.restarts),
-            status.detail,
-        )
+        job = handle.job
+        stages = "all" if job.stages == STAGES else ", ".join(job.stages)
+        rows.add_row(job.id, handle.to, stages, str(job.workers), *_standing(handle))
     return rows
+
+
+def _standing(handle: JobHandle) -> tuple[str, str, str, str]:
+    """State, stage, restarts and details of a job, or why they are unknown.
+
+    One backend that does not answer must not hide the jobs of others.
+    """
+    try:
+        status = launcher_of(handle).status(handle)
+    except UserError as error:
+        return "unknown", "", "", str(error)
+    return status.state, status.stage or "", str(status.restarts), status.detail

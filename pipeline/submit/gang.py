@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from pipeline.exit_status import DONE
 from pipeline.submit.contract import Job, Stage
+from pipeline.submit.python import module_command, python_path
 
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
@@ -99,7 +100,7 @@ def variables_of_workers(job: Job, stage: Stage, addresses: Sequence[str]) -> li
 
 def command_line(job: Job, stage: Stage) -> list[str]:
     """The command of each process of a stage."""
-    return [sys.executable, "-m", "pipeline.cli", *job.arguments(stage)]
+    return [*module_command("pipeline.cli"), *job.arguments(stage)]
 
 
 def shell_line(job: Job, stage: Stage, variables: dict[str, str], worker: int) -> str:
@@ -129,7 +130,12 @@ def _start(
         return subprocess.Popen(
             command_line(job, stage),
             cwd=job.directory,
-            env={**inherited, "PYTHONUNBUFFERED": "1", **variables},
+            env={
+                **inherited,
+                "PYTHONPATH": python_path(),
+                "PYTHONUNBUFFERED": "1",
+                **variables,
+            },
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -76,7 +76,7 @@ def submit_job(experiment: Experiment, job: Job, to: str, launcher: Launcher) ->
     write_handle(JobHandle(job, to, now, {}))
     try:
         native = launcher.submit(job)
-    except UserError:
+    except BaseException:
         shutil.rmtree(job.folder)
         raise
     handle = JobHandle(job, to, now, native)

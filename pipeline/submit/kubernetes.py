@@ -1,5 +1,6 @@
 """Kubernetes: the stages of a job as one JobSet, or one of them as a Job."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from serving.deploy.kubernetes_yaml import kubernetes_models, to_yaml
 _GROUP, _VERSION = API_VERSION.split("/")
 _JOBSETS = "jobsets"
 _NOT_FOUND = 404
+_ASK_SECONDS = 2.0
 
 
 class KubernetesLauncher(Launcher):
@@ -27,10 +29,20 @@ class KubernetesLauncher(Launcher):
         """Create the objects."""
         made = manifests(job, self.options.kubernetes)
         cluster = _Cluster(self.options.kubernetes.context, self.options.kubernetes.namespace)
-        for manifest in made:
-            cluster.create(manifest)
-        kind = self.options.kubernetes.kind
-        return {"kind": kind, "namespace": cluster.namespace, "name": resource_name(job)}
+        native = {
+            "kind": self.options.kubernetes.kind,
+            "context": cluster.context,
+            "namespace": cluster.namespace,
+            "name": resource_name(job),
+        }
+        try:
+            for manifest in made:
+                cluster.create(manifest)
+        except BaseException:
+            with contextlib.suppress(UserError):
+                cluster.delete(native)
+            raise
+        return native
 
     def status(self, handle: JobHandle) -> Status:
         """What the controller says."""
@@ -42,18 +54,24 @@ class KubernetesLauncher(Launcher):
         told = found.get("status") or {}
         running = told.get("replicatedJobsStatus") or [{"name": handle.job.stages[0], **told}]
         restarts = int(told.get("restarts") or 0)
-        stage: Stage | None = next((each["name"] for each in running if each.get("active")), None)
-        for condition in told.get("conditions") or ():
-            if condition["status"] == "True" and condition["type"] in ("Completed", "Complete"):
-                return Status("done", handle.job.stages[-1], restarts)
-            if condition["status"] == "True" and condition["type"] == "Failed":
-                return Status("failed", stage, restarts, condition.get("message", ""))
-        return Status("running" if stage else "waiting", stage, restarts)
+        stage = _first(running, "active") or _first(running, "failed")
+        so = {
+            each["type"]: each.get("message", "")
+            for each in told.get("conditions") or ()
+            if each["status"] == "True"
+        }
+        if "Completed" in so or "Complete" in so:
+            return Status("done", handle.job.stages[-1], restarts)
+        if "Failed" in so:
+            return Status("failed", stage, restarts, so["Failed"])
+        if _first(running, "active"):
+            return Status("running", stage, restarts)
+        return Status("waiting", stage, restarts, so.get("Suspended", ""))
 
     def logs(self, handle: JobHandle, follow: bool) -> Iterator[str]:
         """Lines of the files that the containers write into the job's folder."""
         ended = (lambda: self.status(handle).state in ENDED) if follow else None
-        return read_logs(handle.job.logs, ended)
+        return read_logs(handle.job.logs, ended, _ASK_SECONDS)
 
     def cancel(self, handle: JobHandle) -> None:
         """Delete the objects, and with them their pods, which are asked by SIGTERM first."""
@@ -61,7 +79,7 @@ class KubernetesLauncher(Launcher):
         (handle.job.folder / "cancelled").touch()
 
     def _cluster_of(self, handle: JobHandle) -> "_Cluster":
-        return _Cluster(self.options.kubernetes.context, handle.native["namespace"])
+        return _Cluster(handle.native["context"], handle.native["namespace"])
 
 
 class _Cluster:
@@ -70,6 +88,10 @@ class _Cluster:
     Args:
         context: Of kubectl's configuration; its current one if None.
         namespace: That of the context if None.
+
+    Attributes:
+        context: Its name: the current one may be another when the job is asked for.
+        namespace: Where the objects are.
     """
 
     def __init__(self, context: str | None, namespace: str | None):
@@ -77,14 +99,16 @@ class _Cluster:
         from kubernetes import config
 
         try:
-            _, current = config.list_kube_config_contexts()
+            contexts, current = config.list_kube_config_contexts()
             api = config.new_client_from_config(context=context)
         except config.ConfigException as error:
             raise UserError(
                 f"submit.kubernetes.context: no cluster is configured ({error}); set kubectl up, "
                 f"or see the manifests by --dry-run"
             ) from None
-        self.namespace = namespace or current["context"].get("namespace") or "default"
+        named = {each["name"]: each["context"] for each in contexts}
+        self.context = context or current["name"]
+        self.namespace = namespace or named[self.context].get("namespace") or "default"
         self._jobsets = self._client.CustomObjectsApi(api)
         self._jobs = self._client.BatchV1Api(api)
         self._core = self._client.CoreV1Api(api)
@@ -149,6 +173,11 @@ class _Cluster:
             ) from None
         except HTTPError as error:
             raise UserError(f"the cluster does not answer: {error}") from None
+
+
+def _first(stages: list[dict[str, Any]], count: str) -> Stage | None:
+    """The first stage that has processes of a kind."""
+    return next((each["name"] for each in stages if each.get(count)), None)
 
 
 def _message(error: Any) -> str:

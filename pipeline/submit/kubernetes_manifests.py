@@ -200,8 +200,8 @@ def _container(job: Job, stage: Stage, options: KubernetesOptions) -> Any:
     return client.V1Container(
         name=stage,
         image=options.image,
-        command=["python", "-m", "pipeline.submit.kubernetes_task"],
-        args=[str(job.folder), *job.arguments(stage)],
+        command=["python", "-P", "-m", "pipeline.submit.kubernetes_task"],
+        args=[str(job.folder), stage, *job.arguments(stage)],
         # Elsewhere the image's own folder, which holds the shipped experiments and their data.
         working_dir=str(job.directory) if in_volume else None,
         env=[client.V1EnvVar(name=name, value=value) for name, value in variables.items()],

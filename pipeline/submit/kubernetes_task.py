@@ -1,4 +1,6 @@
-"""Entry point of a container: `python -m pipeline.submit.kubernetes_task FOLDER STAGE EXPERIMENT`.
+"""Entry point of a container.
+
+`python -P -m pipeline.submit.kubernetes_task FOLDER STAGE ARGUMENTS`
 
 Describes the workers to TensorFlow, runs the command, and writes what it prints into the job's
 folder too, where it outlives the pod.
@@ -12,18 +14,22 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from pipeline.submit.python import module_command
+
 
 def main() -> None:
     """Run a stage that is not done yet, as a process of its own."""
-    folder, stage, experiment = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    index, count = int(os.environ["JOB_COMPLETION_INDEX"]), int(os.environ["SEQLOOM_WORKERS"])
-    done = [folder / f"{stage}-{worker}.done" for worker in range(count)]
-    if all(path.exists() for path in done):
+    folder, stage, arguments = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    index = int(os.environ["JOB_COMPLETION_INDEX"])
+    # What a stage leaves is the first worker's: where that is done, others have nothing to do,
+    # and would wait for it in vain.
+    done = folder / f"{stage}.done"
+    if done.exists():
         print(f"{stage} is done already")
         return
-    status = _run([sys.executable, "-m", "pipeline.cli", stage, experiment], folder, stage, index)
-    if status == 0:
-        done[index].touch()
+    status = _run([*module_command("pipeline.cli"), *arguments], folder, stage, index)
+    if status == 0 and index == 0:
+        done.touch()
     sys.exit(status)
 
 

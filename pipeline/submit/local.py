@@ -4,10 +4,10 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import shlex
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +16,9 @@ from models.errors import UserError
 from pipeline.submit.contract import ENDED, Job, JobHandle, Launcher, Stage, Status
 from pipeline.submit.gang import shell_line, variables_of_workers
 from pipeline.submit.log_files import JOB_LOG, read_logs
+from pipeline.submit.python import module_command, python_path
 from pipeline.submit.supervisor import STATUS_FILE
-from pipeline.workspace import read_json
+from pipeline.workspace import read_json, write_json
 
 _POLL_SECONDS = 0.1
 _SECONDS_TO_REPORT = 15.0
@@ -32,7 +33,8 @@ class LocalLauncher(Launcher):
 
     def plan(self, job: Job) -> str:
         """The command of each process; ports are chosen anew whenever a stage is started."""
-        lines = [f"cd {job.directory}"]
+        path = shlex.quote(python_path())
+        lines = [f"cd {shlex.quote(str(job.directory))}", f"export PYTHONPATH={path}"]
         for stage in job.stages:
             lines += ["", *_plan_stage(job, stage)]
         return "\n".join(lines)
@@ -44,8 +46,9 @@ class LocalLauncher(Launcher):
             fcntl.flock(claim, fcntl.LOCK_EX)
             with (job.logs / JOB_LOG).open("ab") as log:
                 supervisor = subprocess.Popen(
-                    [sys.executable, "-m", "pipeline.submit.supervisor", str(job.folder)],
+                    [*module_command("pipeline.submit.supervisor"), str(job.folder)],
                     cwd=job.directory,
+                    env={**os.environ, "PYTHONPATH": python_path()},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -91,6 +94,9 @@ class LocalLauncher(Launcher):
                     f"it, does not end; kill it, which ends the job's processes too"
                 )
             time.sleep(_POLL_SECONDS)
+        if not (path := handle.job.folder / STATUS_FILE).exists():
+            # It had only just been started, and no stage yet: it has left no word of its own.
+            write_json(path, Status("cancelled")._asdict())
 
 
 def _plan_stage(job: Job, stage: Stage) -> list[str]:

@@ -1,5 +1,6 @@
 """What the processes of a job have printed, read from the files that hold it."""
 
+import math
 import pathlib
 import time
 from collections.abc import Callable, Iterator
@@ -10,19 +11,29 @@ JOB_LOG = "job.log"  # what the launcher itself reports
 _POLL_SECONDS = 0.2
 
 
-def read_logs(folder: pathlib.Path, ended: Callable[[], bool] | None = None) -> Iterator[str]:
+def read_logs(
+    folder: pathlib.Path,
+    ended: Callable[[], bool] | None = None,
+    ask_seconds: float = _POLL_SECONDS,
+) -> Iterator[str]:
     """Lines of all files `*.log`, each with its file's name before it.
 
     Args:
         folder: Of the files: `<stage>-<worker>.log`, and the launcher's own.
         ended: Whether nothing will be added any more; if given, lines are yielded as they are
             written until that is so. What is there now if None.
+        ask_seconds: Between two times that `ended` is asked at least, which may be a question to
+            a server that many share.
     """
     tails: dict[pathlib.Path, _Tail] = {}
-    last = False
+    last, ask_at = False, -math.inf
     while not last:
         # Asked before the files are read, so that the last lines are not missed.
-        last = ended is None or ended()
+        if ended is None:
+            last = True
+        elif time.monotonic() >= ask_at:
+            last = ended()
+            ask_at = time.monotonic() + ask_seconds
         for path in sorted(folder.glob("*.log"), key=_place):
             tail = tails.setdefault(path, _Tail(path))
             for line in tail.lines(last):

@@ -1,5 +1,6 @@
 """The launchers by name."""
 
+from models.errors import UserError
 from pipeline.experiment import SubmitSection
 from pipeline.submit.contract import JobHandle, Launcher
 from pipeline.submit.jobs import options_of
@@ -25,5 +26,13 @@ def make_launcher(name: str, options: SubmitSection) -> Launcher:
 
 
 def launcher_of(handle: JobHandle) -> Launcher:
-    """The launcher that a job was submitted to."""
+    """The launcher that a job was submitted to.
+
+    Raises:
+        UserError: If it never was, because submitting it was interrupted.
+    """
+    if not handle.native:
+        raise UserError(
+            f"job {handle.job.id}: submitting it was interrupted; delete {handle.job.folder}"
+        )
     return make_launcher(handle.to, options_of(handle.job))

@@ -10,6 +10,7 @@ from pipeline.submit.log_files import read_logs
 from pipeline.submit.slurm_commands import sbatch, scancel, show_job
 from pipeline.submit.slurm_script import outcome_path, stage_script
 
+_ASK_SECONDS = 2.0
 _STATES: dict[str, State] = {
     "PENDING": "waiting",
     "REQUEUED": "waiting",
@@ -63,14 +64,14 @@ class SlurmLauncher(Launcher):
     def logs(self, handle: JobHandle, follow: bool) -> Iterator[str]:
         """Lines of the files in the job's folder."""
         ended = (lambda: self.status(handle).state in ENDED) if follow else None
-        return read_logs(handle.job.logs, ended)
+        return read_logs(handle.job.logs, ended, _ASK_SECONDS)
 
     def cancel(self, handle: JobHandle) -> None:
         """End what runs, by SIGTERM and half a minute later by force, and what waits."""
-        (handle.job.folder / "cancelled").touch()
         numbers = handle.native["numbers"]
         # The last first, so that none starts in between.
         scancel([numbers[stage] for stage in reversed(handle.job.stages)])
+        (handle.job.folder / "cancelled").touch()
 
     def _stage_status(self, handle: JobHandle, stage: Stage) -> Status:
         outcome = outcome_path(handle.job, stage)

@@ -1,13 +1,11 @@
 """The batch script of a stage."""
 
-import os
 import pathlib
 import shlex
-import sys
 
-import pipeline
 from pipeline.experiment.submit import SlurmOptions
 from pipeline.submit.contract import Job, Stage
+from pipeline.submit.python import module_command, python_path
 from pipeline.submit.slurm_commands import header
 
 # In words of the shell, since what a script does must not wait for an interpreter to start.
@@ -27,7 +25,8 @@ trap 'told=1' TERM
 restarts=${SLURM_RESTART_COUNT:-0}
 srun --kill-on-bad-exit=1 --distribution=block --open-mode=append \\
     --output=%(logs)s/%(stage)s-%%t.log \\
-    %(command)s "$restarts" &
+    %(task)s "$restarts" \\
+    %(arguments)s &
 step=$!
 # A signal ends a wait, not the step.
 while wait $step; status=$?; kill -0 $step 2> /dev/null; do :; done
@@ -59,26 +58,20 @@ def stage_script(job: Job, stage: Stage, options: SlurmOptions) -> str:
         **job.environment,
     }.items():
         lines.append(f"export {name}={shlex.quote(value)}")
-    command = [
-        *(sys.executable, "-P", "-m", "pipeline.submit.slurm_task"),
-        *(str(options.port), str(job.folder / stage), *job.arguments(stage)),
+    task = [
+        *module_command("pipeline.submit.slurm_task"),
+        *(str(options.port), str(job.folder / stage)),
     ]
     body = _BODY % {
         "logs": shlex.quote(str(job.logs)),
         "stage": stage,
-        "command": shlex.join(command),
+        "task": shlex.join(task),
+        "arguments": shlex.join(job.arguments(stage)),
         "prefix": shlex.quote(str(job.folder / stage)),
         "outcome": shlex.quote(str(outcome_path(job, stage))),
         "most": job.max_restarts,
     }
     return "\n".join(lines) + "\n" + body
-
-
-def python_path() -> str:
-    """Where Python finds this very project, and what else it was told."""
-    project = str(pathlib.Path(pipeline.__file__).parents[1])
-    told = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys([project, *filter(None, told)]))
 
 
 def outcome_path(job: Job, stage: Stage) -> pathlib.Path:

@@ -1,6 +1,6 @@
 """Entry point of a process that srun starts.
 
-`python -P -m pipeline.submit.slurm_task PORT PREFIX STAGE EXPERIMENT RESTARTS`
+`python -P -m pipeline.submit.slurm_task PORT PREFIX RESTARTS ARGUMENTS`
 
 Describes the step to TensorFlow, then is the command. TensorFlow's own resolver of Slurm's
 variables fails on nodes without GPUs, and where two nodes are one host.
@@ -28,12 +28,12 @@ def main() -> None:
     One that wants to be started again ends well: it would otherwise have its neighbours killed,
     which may still be saving. And a user's mistake is told apart from what killing them gives.
     """
-    port, prefix, stage, experiment, restarts = sys.argv[1:]
+    port, prefix, restarts, *arguments = sys.argv[1:]
     if int(os.environ["SLURM_STEP_NUM_TASKS"]) > 1:
         os.environ["TF_CONFIG"] = tf_config(os.environ, int(port))
     from pipeline import cli
 
-    sys.argv = ["seqloom", stage, experiment]
+    sys.argv = ["seqloom", *arguments]
     try:
         cli.main()
     except SystemExit as end:

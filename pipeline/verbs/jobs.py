@@ -6,9 +6,18 @@ from typing import Annotated
 import typer
 
 from models.errors import UserError
-from pipeline.verbs.options import NOTHING, ExperimentFile, Overrides, console, example, load
+from pipeline.verbs.options import (
+    NOTHING,
+    ExperimentFile,
+    Overrides,
+    StageName,
+    console,
+    example,
+    load,
+)
 
 app = typer.Typer()
+_PIPED_WIDTH = 500
 
 JobName = Annotated[
     str, typer.Argument(metavar="[JOB]", help="The job, or how its name begins; else the newest.")
@@ -22,9 +31,7 @@ def submit(
     to: Annotated[
         str | None, typer.Option(help="local, slurm or kubernetes; the experiment's if left out.")
     ] = None,
-    stage: Annotated[
-        str, typer.Option(help="prepare, train, evaluate or export; run for all in turn.")
-    ] = "run",
+    stage: StageName = "run",
     workers: Annotated[
         int | None, typer.Option(help="Processes that train; the experiment's if left out.")
     ] = None,
@@ -41,15 +48,17 @@ def submit(
     """Hand stages over to run here in the background, on Slurm or on Kubernetes."""
     given = {"to": to, "workers": workers, "gpus_per_worker": gpus_per_worker}
     settings = [f"submit.{key}={value}" for key, value in given.items() if value is not None]
-    from pipeline.submit.jobs import make_job, stages_of, submit_job
+    from pipeline.submit.jobs import list_jobs, make_job, stages_of, submit_job
     from pipeline.submit.members import make_launcher
+    from pipeline.submit.overlap import refuse_overlap
 
-    loaded, _ = load(experiment, [*overrides, *settings])
+    loaded, workspace = load(experiment, [*overrides, *settings])
     job = make_job(loaded, stages_of(stage))
     launcher = make_launcher(loaded.submit.to, loaded.submit)
     if dry_run:
         typer.echo(launcher.plan(job))
         return
+    refuse_overlap(job, list_jobs(workspace))
     handle = submit_job(loaded, job, loaded.submit.to, launcher)
     console().print(
         f"Job {job.id} is submitted; `seqloom jobs`, `seqloom logs` and `seqloom cancel` with "
@@ -72,7 +81,8 @@ def jobs(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None:
     if not handles:
         console().print(f"No job was submitted for {workspace.root}")
         return
-    console().print(table(handles))
+    # Piped, a job is one line, as far as there is something to say.
+    console().print(table(handles), width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
 @app.command(epilog=example("seqloom logs configs/demo.yaml --follow"))

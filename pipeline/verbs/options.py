@@ -23,6 +23,9 @@ Overrides = Annotated[
         help="Override a key of the experiment; may stand many times.",
     ),
 ]
+StageName = Annotated[
+    str, typer.Option("--stage", help="prepare, train, evaluate or export; run for all in turn.")
+]
 NOTHING: list[str] = []
 
 

@@ -9,6 +9,7 @@ from pipeline.verbs.options import (
     NOTHING,
     ExperimentFile,
     Overrides,
+    StageName,
     console,
     example,
     load,
@@ -58,18 +59,23 @@ def evaluate(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None
 def export(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None:
     """Write the best model as the next version of a servable."""
     quiet_tensorflow()
-    from pipeline.export import export as stage
+    from pipeline.stages import export_stage
 
-    stage(*load(experiment, overrides), console())
+    export_stage(*load(experiment, overrides), console())
 
 
 @app.command(epilog=example("seqloom run configs/demo.yaml"))
-def run(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None:
+def run(
+    experiment: ExperimentFile, overrides: Overrides = NOTHING, stage: StageName = "run"
+) -> None:
     """Prepare, train, evaluate and export, leaving out what is up to date."""
+    from pipeline.submit.jobs import stages_of
+
+    chosen = stages_of(stage)
     quiet_tensorflow()
     from pipeline.stages import run_stages
 
-    run_stages(*load(experiment, overrides), console())
+    run_stages(*load(experiment, overrides), console(), chosen)
 
 
 @app.command(epilog=example("seqloom monitor configs/demo.yaml --port 6006"))

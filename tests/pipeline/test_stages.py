@@ -6,6 +6,7 @@ import math
 import pytest
 import tensorflow as tf
 
+from models.errors import UserError
 from pipeline import stages
 from pipeline.exit_status import RESTART
 from pipeline.experiment_file import load_experiment, workspace_of
@@ -34,6 +35,33 @@ def test_run_does_not_evaluate_without_a_test_split(tiny, console, called):
     stages.run_stages(experiment, workspace_of(experiment), console)
     assert called == ["prepare", "train_stage", "export"]
     assert "evaluate: left out" in console.file.getvalue()
+
+
+def describe_workers(monkeypatch, index):
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": index}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+
+def test_a_stage_may_be_chosen(tiny, console, called):
+    experiment = load_experiment(tiny)
+    stages.run_stages(experiment, workspace_of(experiment), console, ["export"])
+    assert called == ["export"]
+
+
+@pytest.mark.parametrize(("index", "expected"), [(0, ["export"]), (1, [])])
+def test_of_many_workers_the_chief_exports(tiny, console, called, monkeypatch, index, expected):
+    describe_workers(monkeypatch, index)
+    experiment = load_experiment(tiny)
+    stages.run_stages(experiment, workspace_of(experiment), console, ["export"])
+    assert called == expected
+
+
+def test_many_workers_do_not_run_all_stages(tiny, console, called, monkeypatch):
+    describe_workers(monkeypatch, 1)
+    experiment = load_experiment(tiny)
+    with pytest.raises(UserError, match="names 2 workers(.|\n)*seqloom submit --workers 2"):
+        stages.run_stages(experiment, workspace_of(experiment), console)
+    assert called == []
 
 
 @pytest.mark.parametrize(
@@ -71,8 +99,7 @@ def test_an_evaluation_that_loses_a_worker_asks_to_be_started_again(monkeypatch,
     def end(status):
         raise SystemExit(status)
 
-    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    describe_workers(monkeypatch, 1)
     monkeypatch.setattr(stages, "evaluate", lose)
     monkeypatch.setattr(stages.os, "_exit", end)
     with pytest.raises(SystemExit, match=str(RESTART)):

@@ -12,7 +12,7 @@ from pipeline.submit.local import LocalLauncher
 
 COMMAND = """\
 import json, os, signal, sys, time
-stage = sys.argv[1]
+stage = sys.argv[-1] if sys.argv[1] == "run" else sys.argv[1]
 worker = json.loads(os.environ.get("TF_CONFIG", '{"task": {"index": 0}}'))["task"]["index"]
 exec(os.environ["STAND_IN"])
 """

@@ -1,30 +1,36 @@
 """Jobs as a workspace keeps them, and the verbs' mistakes."""
 
+import io
+import shutil
 import typing
 
 import pytest
+import rich.console
 from command import seqloom
 
 from models.errors import UserError
 from pipeline.experiment import SubmitSection
 from pipeline.experiment_file import load_experiment, workspace_of
-from pipeline.submit.contract import STAGES, Launcher, Status
+from pipeline.submit import log_files
+from pipeline.submit.contract import STAGES, JobHandle, Launcher, Status
+from pipeline.submit.following import table
 from pipeline.submit.jobs import find_job, list_jobs, make_job, options_of, stages_of, submit_job
 from pipeline.submit.log_files import read_logs
-from pipeline.submit.members import LAUNCHERS
+from pipeline.submit.members import LAUNCHERS, launcher_of
+from pipeline.submit.overlap import refuse_overlap
 
 
 class Noting(Launcher):
     """Starts nothing."""
 
-    refuses = False
+    refuses: type[BaseException] | None = None
 
     def plan(self, job):
         return ""
 
     def submit(self, job):
         if self.refuses:
-            raise UserError("no room")
+            raise self.refuses("no room")
         return {"number": 7}
 
     def status(self, handle):
@@ -60,10 +66,11 @@ def test_a_job_is_kept_as_it_was_submitted(experiment):
     assert load_experiment(job.experiment).data == experiment.data
 
 
-def test_a_refused_job_leaves_nothing(experiment):
+@pytest.mark.parametrize("refusal", [UserError, OSError, KeyboardInterrupt])
+def test_a_refused_job_leaves_nothing(experiment, refusal):
     launcher = Noting(experiment.submit)
-    launcher.refuses = True
-    with pytest.raises(UserError, match="no room"):
+    launcher.refuses = refusal
+    with pytest.raises(refusal, match="no room"):
         submit_job(experiment, make_job(experiment), "local", launcher)
     assert not list_jobs(workspace_of(experiment))
 
@@ -81,6 +88,47 @@ def test_jobs_that_are_not_there_or_not_readable_are_told(experiment):
     (handle.job.folder / "job.json").write_text('{"job": {}}')
     with pytest.raises(UserError, match=r"job\.json: job\.id: .* another version"):
         list_jobs(workspace)
+
+
+def test_a_stage_is_not_run_by_two_jobs_at_once(experiment, monkeypatch):
+    """What is up to date is left out of a job of all stages, and one alone is run again."""
+    monkeypatch.setitem(LAUNCHERS, "local", Noting)
+    workspace = workspace_of(experiment)
+    first = submit_job(experiment, make_job(experiment), "local", Noting(experiment.submit))
+    assert first.job.arguments("train")[2:] == ("--stage", "train")
+    second = make_job(experiment, ("train",))
+    assert second.arguments("train") == ("train", str(second.experiment))
+    told = rf"job {first.job.id}, which is waiting, has the same stages \(train\)"
+    with pytest.raises(UserError, match=told):
+        refuse_overlap(second, list_jobs(workspace))
+    monkeypatch.setattr(Noting, "status", lambda *_: Status("done"))
+    refuse_overlap(second, list_jobs(workspace))
+    monkeypatch.setattr(Noting, "status", lambda *_: Status("running", "export"))
+    other = submit_job(
+        experiment, make_job(experiment, ("export",)), "local", Noting(experiment.submit)
+    )
+    refuse_overlap(second, [other])
+
+
+def test_jobs_are_shown_whatever_becomes_of_one(experiment, monkeypatch, tmp_path):
+    """A backend that is not there, and a job that was never handed over."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(LAUNCHERS, "local", Noting)
+    first = submit_job(experiment, make_job(experiment), "local", Noting(experiment.submit))
+    made = make_job(experiment, ("train",))
+    shutil.copytree(first.job.folder, made.folder)
+    far = JobHandle(made, "slurm", "now", {"numbers": {"train": "7"}})
+    begun = JobHandle(made, "local", "now", {})
+    shown = io.StringIO()
+    rich.console.Console(file=shown, width=110).print(table([first, far, begun]))
+    _, here, *others = shown.getvalue().splitlines()
+    assert here.split() == [first.job.id, "local", "all", "3", "waiting", "0"]
+    text = " ".join(" ".join(others).split())
+    assert f"{made.id} slurm train 3 unknown" in text and f"{made.id} local train 3 unkn" in text
+    assert "scontrol: no such program" in text and "submitting it was" in text
+    refuse_overlap(made, [far, begun])
+    with pytest.raises(UserError, match=f"interrupted; delete .*{made.id}"):
+        launcher_of(begun)
 
 
 def test_stages_by_their_names():
@@ -115,6 +163,23 @@ def test_lines_are_read_as_they_come(tmp_path):
     ]
 
 
+def test_a_backend_is_asked_more_seldom_than_files_are_read(tmp_path, monkeypatch):
+    now, reads, asked = [0.0], [], []
+    monkeypatch.setattr(log_files.time, "monotonic", lambda: now[0])
+
+    def sleep(seconds):
+        now[0] += seconds
+        reads.append(seconds)
+
+    def ended():
+        asked.append(now[0])
+        return now[0] >= 3.0
+
+    monkeypatch.setattr(log_files.time, "sleep", sleep)
+    assert [*read_logs(tmp_path, ended, 2.0)] == []
+    assert len(asked) == 3 and len(reads) > 10
+
+
 def test_verbs_tell_mistakes(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text("name: small\ndata: {train: [{format: tsv, path: a.tsv}]}\n")
@@ -123,7 +188,9 @@ def test_verbs_tell_mistakes(tmp_path):
     assert "'submit.to' is 'moon'" in told and "slurm" in told
     told = seqloom("submit", str(path), "--workers", "0", status=2).stderr.decode()
     assert "--set submit.workers=0" in told
+    told = seqloom("run", str(path), "--stage", "serve", status=2).stderr.decode()
+    assert "--stage serve: expected one of prepare, train, evaluate, export" in told
     assert "seqloom submit" in seqloom("logs", str(path), *where, status=2).stderr.decode()
     assert "No job" in seqloom("jobs", str(path), *where).stdout.decode()
     plan = seqloom("submit", str(path), *where, "--workers", "2", "--dry-run").stdout.decode()
-    assert plan.count("pipeline.cli train") == 2 and not (tmp_path / "run").exists()
+    assert plan.count("--stage train") == 2 and not (tmp_path / "run").exists()

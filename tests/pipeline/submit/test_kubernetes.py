@@ -98,6 +98,8 @@ def test_stages_follow_one_another_and_a_gang_starts_again_together():
     pod = train["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 45
     (container,) = pod["containers"]
+    made = job()
+    assert container["args"] == [str(made.folder), "train", *made.arguments("train")]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
     (evaluating,) = by_name["evaluate"]["template"]["spec"]["template"]["spec"]["containers"]
     assert "nvidia.com/gpu" not in evaluating["resources"]["limits"]
@@ -180,7 +182,8 @@ class FakeCluster(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if value["metadata"]["labels"].get("kueue.x-k8s.io/queue-name") == "full":
+        queue = value["metadata"]["labels"].get("kueue.x-k8s.io/queue-name")
+        if queue == "full" and value["kind"] != "Service":
             self.answer(403, {"message": "the queue is full"})
             return
         self.objects[f"{self.path}/{value['metadata']['name']}"] = value
@@ -208,9 +211,14 @@ def cluster(tmp_path, monkeypatch):
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "here",
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "ml"}}],
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "ml"}},
+            {"name": "there", "context": {"cluster": "c", "user": "u", "namespace": "other"}},
+            {"name": "off", "context": {"cluster": "gone", "user": "u"}},
+        ],
         "clusters": [
-            {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+            {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}},
+            {"name": "gone", "cluster": {"server": "http://127.0.0.1:1"}},
         ],
         "users": [{"name": "u", "user": {}}],
     }
@@ -247,11 +255,16 @@ def test_a_jobset_is_created_watched_and_deleted(cluster, stored, tmp_path):
     assert backend.status(handle)[:3] == ("running", "train", 2)
     failed = {"type": "Failed", "status": "True", "message": "too many restarts"}
     cluster[path]["status"]["conditions"] = [failed]
+    cluster[path]["status"]["replicatedJobsStatus"][1] = {"name": "train", "failed": 1}
     assert backend.status(handle) == ("failed", "train", 2, "too many restarts")
     cluster[path]["status"]["conditions"] = [{"type": "Completed", "status": "True"}]
     assert backend.status(handle).state == "done"
     (stored.logs / "train-0.log").write_text("step 1\n")
     assert list(backend.logs(handle, follow=True)) == ["train-0: step 1"]
+    cluster[path]["status"] = {
+        "conditions": [{"type": "Suspended", "status": "True", "message": "no quota"}]
+    }
+    assert backend.status(handle) == ("waiting", None, 0, "no quota")
     backend.cancel(handle)
     assert cluster == {} and backend.status(handle).state == "cancelled"
     (stored.folder / "cancelled").unlink()
@@ -274,9 +287,31 @@ def test_a_plain_job_is_created_watched_and_deleted(cluster, stored, tmp_path):
     assert cluster == {}
 
 
-def test_a_refusal_is_told(cluster, stored, tmp_path):
+@pytest.mark.parametrize("kind", ["jobset", "job"])
+def test_a_refusal_is_told_and_leaves_nothing(cluster, stored, tmp_path, kind):
+    made = stored if kind == "jobset" else job(("train",), workspace=str(stored.workspace))
     with pytest.raises(UserError, match="the cluster refuses: 403 .*: the queue is full"):
-        launcher(mount_path=str(tmp_path), queue="full").submit(stored)
+        launcher(mount_path=str(tmp_path), queue="full", kind=kind).submit(made)
+    assert cluster == {}
+
+
+def test_a_job_stays_that_of_the_context_it_was_submitted_in(cluster, stored, tmp_path):
+    """The namespace is that of the context by its name; later another may be the current one."""
+    native = launcher(mount_path=str(tmp_path), context="there").submit(stored)
+    assert (native["context"], native["namespace"]) == ("there", "other")
+    assert "/namespaces/other/" in next(iter(cluster))
+    cluster.clear()
+    backend = launcher(mount_path=str(tmp_path))
+    handle = JobHandle(stored, "kubernetes", "now", backend.submit(stored))
+    path = tmp_path / "kubeconfig"
+    path.write_text(path.read_text().replace("current-context: here", "current-context: 'off'"))
+    assert backend.status(handle).state == "waiting"
+    with pytest.raises(UserError, match="the cluster does not answer"):
+        launcher(mount_path=str(tmp_path)).submit(stored)
+    backend.cancel(handle)
+    assert cluster == {}
+    with pytest.raises(UserError, match="context: no cluster is configured.*elsewhere"):
+        launcher(mount_path=str(tmp_path), context="elsewhere").submit(stored)
 
 
 def test_a_machine_without_a_cluster_is_told(stored, tmp_path, monkeypatch):
@@ -297,16 +332,18 @@ def run_task(folder, *arguments, index=0, workers=1):
 
 def test_a_container_keeps_what_it_prints_and_is_not_run_again_once_done(stored):
     """Stages that are done end at once when all of a JobSet is started again."""
-    experiment = ROOT / "configs/demo.yaml"
-    first = run_task(stored.folder, "show", str(experiment))
+    command = ("show", "show", str(ROOT / "configs/demo.yaml"))
+    assert b"name: demo" in run_task(stored.folder, *command, index=1).stdout
+    first = run_task(stored.folder, *command)
     assert first.returncode == 0
     assert (stored.logs / "show-0.log").read_bytes() == first.stdout
     assert b"name: demo" in first.stdout
-    assert run_task(stored.folder, "show", str(experiment)).stdout == b"show is done already\n"
+    for index in (0, 1):  # Where the first is done, nobody waits for it.
+        assert run_task(stored.folder, *command, index=index).stdout == b"show is done already\n"
 
 
 def test_a_container_ends_as_its_command_does(stored):
-    done = run_task(stored.folder, "show", "nowhere.yaml")
+    done = run_task(stored.folder, "show", "show", "nowhere.yaml")
     assert done.returncode == 2
     assert "no such experiment file" in (stored.logs / "show-0.log").read_text()
     assert not list(stored.folder.glob("*.done"))

@@ -5,7 +5,6 @@ import os
 import signal
 
 import pytest
-from command import ROOT
 
 from pipeline.experiment import SubmitSection
 from pipeline.submit.following import follow_job
@@ -22,11 +21,6 @@ from tests.pipeline.submit.stand_in import (
 
 SLEEP = "print(os.getpid(), flush=True); time.sleep(600)"
 STUBBORN = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
-
-
-@pytest.fixture(autouse=True)
-def supervisors_find_the_pipeline(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 def lines(handle, launcher, of=""):
@@ -90,6 +84,29 @@ def test_restarts_have_a_limit(tmp_path, capsys):
     assert "Job job is failed: process 0 exited 1; started again 2 times" in shown
 
 
+def test_a_folder_with_a_package_of_our_name_is_no_matter(tmp_path):
+    package = tmp_path / "pipeline"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('not ours')")
+    handle, launcher = start(make_job(tmp_path, "print(stage)"))
+    assert finish(handle, launcher).state == "done"
+    assert "train-0: train" in lines(handle, launcher)
+
+
+def test_who_looks_at_a_job_may_leave(tmp_path, capsys, monkeypatch):
+    handle, launcher = start(make_job(tmp_path, SLEEP))
+
+    def interrupted(handle, follow):
+        yield "step 1"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launcher, "logs", interrupted)
+    assert follow_job(handle, launcher) == 130
+    assert "step 1\n\nJob job goes on; `seqloom logs --follow`" in capsys.readouterr().out
+    assert launcher.status(handle).state in ("waiting", "running")
+    launcher.cancel(handle)
+
+
 def test_a_mistake_of_the_users_is_not_repeated(tmp_path):
     handle, launcher = start(make_job(tmp_path, "sys.exit(2)", ("prepare", "train")))
     status = finish(handle, launcher)
@@ -127,6 +144,12 @@ def test_cancelling_ends_all_processes(tmp_path, program):
     launcher.cancel(handle)  # Nothing to do.
 
 
+def test_a_job_may_be_cancelled_as_soon_as_it_is_submitted(tmp_path):
+    handle, launcher = start(make_job(tmp_path, SLEEP))
+    launcher.cancel(handle)
+    assert launcher.status(handle).state == "cancelled"
+
+
 @needs_proc
 def test_processes_do_not_outlive_the_one_that_looks_after_them(tmp_path):
     handle, launcher = start(make_job(tmp_path, SLEEP, workers=2))
@@ -139,6 +162,6 @@ def test_processes_do_not_outlive_the_one_that_looks_after_them(tmp_path):
 def test_the_plan_names_every_process_and_starts_none(tmp_path):
     job = make_job(tmp_path, "print(1)", ("prepare", "train"), workers=2)
     plan = LocalLauncher(SubmitSection()).plan(job)
-    assert plan.count("pipeline.cli prepare") == 1 and plan.count("pipeline.cli train") == 2
+    assert plan.count("--stage prepare") == 1 and plan.count("--stage train") == 2
     assert "train-1.log" in plan and '"index": 1' in plan
     assert not [*job.logs.iterdir()]

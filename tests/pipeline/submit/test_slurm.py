@@ -70,6 +70,7 @@ def test_a_script_is_one_of_bash_whatever_its_paths(stage):
     assert "cd '/home/some one' || exit 1" in script
     assert "export GREETING='it'\"'\"'s here'" in script
     assert "srun --kill-on-bad-exit=1" in script
+    assert f"run '/shared/my run/jobs/{job().id}/experiment.yaml' --stage {stage} &" in script
 
 
 def test_the_plan_shows_scripts_and_what_waits_for_what():
