@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.picture_rows import ClipRows, PictureRows
-from pipeline.places import NO_PICTURES, Place, no_url
+from pipeline.places import Place
 from pipeline.prepare.picture_files import Kind, StoredPicture
 from pipeline.prepare.records import (
     PICTURE,
@@ -167,7 +167,7 @@ def read_pairs(shards: Sequence[Place], limit: int | None = None) -> Pairs:
         pairs.sources.extend(text.decode() for text in batch[SOURCE_TEXT].numpy())
         pairs.targets.extend(text.decode() for text in batch[TARGET_TEXT].numpy())
         pairs.pictures.extend(
-            StoredPicture(no_url(shards[0].parent, NO_PICTURES), shard.decode(), int(row))
+            StoredPicture(shards[0].parent, shard.decode(), int(row))
             for shard, row in zip(batch[PICTURE_SHARD].numpy(), batch[PICTURE].numpy(), strict=True)
             if row >= 0
         )
@@ -195,7 +195,7 @@ def _rows(shards: Sequence[Place], pictures: Kind | None, clips: bool) -> Pictur
     if not pictures or not shards:
         return None
     kind = ClipRows if clips else PictureRows
-    return kind(no_url(shards[0].parent, NO_PICTURES), pictures)
+    return kind(shards[0].parent, pictures)
 
 
 def _spec(*names: str) -> dict:

@@ -36,7 +36,7 @@ def load_experiment(path: str | os.PathLike | UrlPath, overrides: Iterable[str] 
     experiment are relative to the folder the command is run in.
 
     Args:
-        path: The YAML file.
+        path: The YAML file, or its URL.
         overrides: Settings of the form `section.key=value`; the value is read as YAML.
 
     Returns:
@@ -118,8 +118,9 @@ def _read_yaml(path: Place) -> tuple[dict, dict[Path, int]]:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"{path}: no such experiment file") from None
-    except (IsADirectoryError, PermissionError) as error:
-        raise UserError(f"{path}: cannot be read as an experiment ({error.strerror})") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{path}: cannot be read as an experiment ({reason})") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
     try:

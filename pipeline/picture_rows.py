@@ -1,12 +1,12 @@
 """Pictures and clips of records on their way into batches."""
 
-import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from models.errors import UserError
+from pipeline.places import Place
 from pipeline.prepare.picture_files import Kind, StoredPicture, open_rows
 
 
@@ -21,10 +21,10 @@ class PictureRows:
         UserError: If there is no such file.
     """
 
-    def __init__(self, folder: pathlib.Path, kind: Kind):
+    def __init__(self, folder: Place, kind: Kind):
         self._folder = folder
         self._kind: Kind = kind
-        found = sorted(folder.glob(f"*.{kind}.npy"))
+        found: list[Place] = sorted(folder.glob(f"*.{kind}.npy"))  # type: ignore[type-var]
         if not found:
             raise UserError(f"{folder}: holds no {kind} of pictures; run `seqloom prepare` again")
         first = open_rows(found[0])

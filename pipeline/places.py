@@ -6,14 +6,14 @@ that name is installed. TensorFlow reads records by file systems of its own.
 
 import contextlib
 import fnmatch
+import glob
 import pathlib
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from models.errors import UserError
 
 _SEPARATOR = "://"
-NO_PICTURES = "pictures are not stored"
 _EXTRAS = {"gs": "gcs", "s3": "s3"}
 
 
@@ -22,6 +22,11 @@ class UrlStat(NamedTuple):
 
     st_size: int
     st_mtime_ns: int
+
+    @property
+    def st_ctime_ns(self) -> int:
+        """The same: a store sets the time itself."""
+        return self.st_mtime_ns
 
 
 class UrlPath:
@@ -65,6 +70,11 @@ class UrlPath:
         return self._url.rpartition("/")[2]
 
     @property
+    def stem(self) -> str:
+        """The name without its last part."""
+        return pathlib.PurePosixPath(self.name).stem
+
+    @property
     def suffix(self) -> str:
         """The name's last part from a dot on."""
         return pathlib.PurePosixPath(self.name).suffix
@@ -105,13 +115,14 @@ class UrlPath:
         Raises:
             FileNotFoundError: If it is not there.
         """
-        with self._told():
-            (result,) = self._files().match([self._url])
-        found = [each for each in result.metadata_list if each.path == self._url]
+        found = [each for each in self._match(_escaped(self._url)) if each.path == self._url]
         if not found:
             raise FileNotFoundError(self._url)
-        seconds = found[0].last_updated_in_seconds or 0.0
-        return UrlStat(found[0].size_in_bytes, int(seconds * 1_000_000_000))
+        return _stat_of(found[0])
+
+    def stats(self) -> dict["UrlPath", UrlStat]:
+        """Size and time of each file in it, at any depth, asked for together."""
+        return {UrlPath(each.path): _stat_of(each) for each in self._match(self._inside())}
 
     def open(self, mode: str = "rb") -> BinaryIO:
         """Open the file for reading bytes, at any place, or for writing them, `wb`.
@@ -188,10 +199,17 @@ class UrlPath:
                 self._files().delete(paths)
 
     def _under(self) -> Iterator["UrlPath"]:
-        with self._told():
-            (result,) = self._files().match([f"{self._url}/**"])
-        for found in result.metadata_list:
+        for found in self._match(self._inside()):
             yield UrlPath(found.path)
+
+    def _inside(self) -> str:
+        return f"{_escaped(self._url)}/**"
+
+    def _match(self, pattern: str) -> list[Any]:
+        """What Beam knows of the files that a pattern matches."""
+        with self._told():
+            (result,) = self._files().match([pattern])
+        return result.metadata_list
 
     @staticmethod
     def _files():
@@ -220,6 +238,17 @@ class UrlPath:
             raise UserError(f"{self._url}: no file system for {self.scheme}://; {remedy}") from None
         except BeamIOError as error:
             raise OSError(None, f"{error}", self._url) from None
+
+
+def _escaped(url: str) -> str:
+    """A URL as a pattern that matches it alone."""
+    scheme, separator, rest = url.partition(_SEPARATOR)
+    return f"{scheme}{separator}{glob.escape(rest)}"
+
+
+def _stat_of(metadata: Any) -> UrlStat:
+    seconds = metadata.last_updated_in_seconds or 0.0
+    return UrlStat(metadata.size_in_bytes, int(seconds * 1_000_000_000))
 
 
 Place = pathlib.Path | UrlPath

@@ -14,7 +14,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from models.errors import UserError
 from pipeline.places import Place, UrlPath, place
@@ -73,6 +73,12 @@ class Workspace:
     def export(self) -> Place:
         """Holds one folder a model name, and in it one folder a version."""
         return self.root / "export"
+
+    @property
+    def here(self) -> pathlib.Path:
+        """Folder for what cannot lie at a URL: the run's own, or in `runs` one of its name."""
+        root = self.root
+        return root if isinstance(root, pathlib.Path) else pathlib.Path("runs", root.name)
 
     @contextlib.contextmanager
     def alone(self, stage: Literal["prepare", "train", "export"]) -> Iterator[None]:
@@ -174,10 +180,15 @@ def fingerprint(value: Any) -> str:
 
 def file_fingerprint(path: str | os.PathLike | UrlPath) -> str:
     """Hash of the bytes of a file, which may lie at a URL."""
-    digest = hashlib.sha256()
     with place(str(path)).open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+        return stream_fingerprint(file)
+
+
+def stream_fingerprint(file: BinaryIO) -> str:
+    """Hash of the bytes of an open file, from where it stands."""
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
     return digest.hexdigest()[:16]
 
 

@@ -108,3 +108,11 @@ def trained(trained_folder, tmp_path):
     path = folder / "tiny.yaml"
     path.write_text(path.read_text().replace(f"{trained_folder}/run", f"{folder}/run"))
     return path
+
+
+@pytest.fixture
+def store(request):
+    """A folder of a store in memory, as a URL."""
+    import tests.memory_store  # noqa: F401  registers it
+
+    return f"ram://{request.node.name}"

@@ -2,16 +2,17 @@
 
 import itertools
 import os
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO
 
 import numpy as np
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile, PictureOptions
+from pipeline.places import Place, UrlPath, is_url
 from pipeline.prepare.features import PictureKey, network_of
 from pipeline.prepare.picture_files import RowsWriter, file_name
-from pipeline.prepare.pictures import picture_path, read_picture, size_and_hash
+from pipeline.prepare.pictures import open_file, picture_path, read_picture, size_and_hash
 from pipeline.prepare.reasons import BROKEN_CLIP, HUGE_PICTURE, NO_CLIP, NO_FRAMES, Dropped
 from pipeline.prepare.report import PictureFacts
 from pipeline.workspace import fingerprint
@@ -31,17 +32,23 @@ class BrokenFrame(Dropped):
 
 def clip_files(path: str) -> list[str]:
     """The files of a clip: those of a folder by name, hidden ones aside, or the video itself."""
-    if not os.path.isdir(path):
+    if not is_folder(path):
         return [path]
-    names = sorted(name for name in os.listdir(path) if not name.startswith("."))
-    return [os.path.join(path, name) for name in names]
+    names = [each.name for each in UrlPath(path).iterdir()] if is_url(path) else os.listdir(path)
+    return [os.path.join(path, name) for name in sorted(names) if not name.startswith(".")]
+
+
+def is_folder(path: str) -> bool:
+    """Whether a clip is a folder of frames."""
+    return UrlPath(path).is_dir() if is_url(path) else os.path.isdir(path)
 
 
 def read_clip(path: str, max_pixels: int) -> Iterator[np.ndarray]:
     """The frames of a clip, one after the other.
 
     Args:
-        path: A folder of pictures, which are its frames in the order of their names, or a video.
+        path: A folder of pictures, which are its frames in the order of their names, or a video;
+            or the URL of either.
         max_pixels: Pixels of a frame at most.
 
     Yields:
@@ -51,7 +58,7 @@ def read_clip(path: str, max_pixels: int) -> Iterator[np.ndarray]:
         Dropped: If there is no such clip, or a frame cannot be read.
         UserError: If it is a video, and what reads videos is not installed.
     """
-    if not os.path.isdir(path):
+    if not is_folder(path):
         yield from _read_video(path, max_pixels)
         return
     for file in clip_files(path):
@@ -62,8 +69,14 @@ def read_clip(path: str, max_pixels: int) -> Iterator[np.ndarray]:
 
 
 def _read_video(path: str, max_pixels: int) -> Iterator[np.ndarray]:
-    if not os.path.isfile(path):
+    file = open_file(path)
+    if file is None:
         raise Dropped(NO_CLIP)
+    with file:
+        yield from _frames(path, file, max_pixels)
+
+
+def _frames(path: str, file: BinaryIO, max_pixels: int) -> Iterator[np.ndarray]:
     try:
         import av
     except ImportError:
@@ -72,7 +85,8 @@ def _read_video(path: str, max_pixels: int) -> Iterator[np.ndarray]:
             f"pip install 'seqloom[video]', or name a folder with a picture of each frame"
         ) from None
     try:
-        with av.open(path) as container:
+        # By its path where it has one, whose ending tells raw streams apart.
+        with av.open(file if is_url(path) else path, "r") as container:
             if not container.streams.video:
                 raise Dropped(NO_FRAMES)
             size = container.streams.video[0].codec_context
@@ -128,10 +142,12 @@ def inspect_clip(path: str, max_pixels: int) -> PictureFacts:
 def size_and_hash_of_clip(path: str) -> tuple[int, str | None]:
     """Size and hash of all bytes of a clip, and of the names of its frames."""
     try:
-        if not os.path.isdir(path):
+        if not is_folder(path):
             return size_and_hash(path)
         found = [(os.path.basename(file), *size_and_hash(file)) for file in clip_files(path)]
     except (OSError, ValueError):
+        if is_url(path):  # Where nothing answers, which says nothing of the clip.
+            raise
         return 0, None
     return sum(size for _, size, _ in found), fingerprint([(name, each) for name, _, each in found])
 
@@ -149,7 +165,7 @@ class ClipStore:
         self,
         inputs: Sequence[tuple[str, CorpusFile]],
         options: PictureOptions,
-        folder: pathlib.Path,
+        folder: Place,
     ):
         self._inputs = inputs
         self._options = options
@@ -159,7 +175,7 @@ class ClipStore:
         """A clip has a row a frame, and its record numbers them."""
         return pieces
 
-    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[pathlib.Path]:
+    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[Place]:
         """Write the frames of the clips of a shard, clip after clip in the order of `keys`.
 
         Args:

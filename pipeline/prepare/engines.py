@@ -7,6 +7,7 @@ from pipeline.experiment import Experiment
 from pipeline.places import is_url
 from pipeline.prepare.array import ArrayRun
 from pipeline.prepare.job import Job
+from pipeline.prepare.pictures import picture_folder
 from pipeline.prepare.pipeline import build
 from pipeline.prepare.readers import make_reader
 from pipeline.prepare.reading import Block
@@ -36,9 +37,10 @@ def make_engine(experiment: Experiment, job: Job) -> Engine:
 def _check_urls(job: Job) -> None:
     """Hold what is read and written to lying where workers without a shared folder see it."""
     corpora = [path for _, corpus in job.inputs for path in make_reader(corpus).paths()]
+    pictures = [picture_folder(corpus) for _, corpus in job.inputs if job.reads_pictures]
     for key, path in [
         ("folder", str(job.folder)),
-        *(("train, valid, test", each) for each in corpora),
+        *(("train, valid, test", each) for each in [*corpora, *pictures]),
     ]:
         if not is_url(path):
             raise UserError(

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import pathlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.experiment import CorpusFile, PictureOptions
+from pipeline.places import Place
 from pipeline.prepare.picture_files import Kind, RowsWriter, file_name
 from pipeline.prepare.pictures import picture_path, read_picture
 
@@ -33,7 +33,7 @@ class PictureStore:
         self,
         inputs: Sequence[tuple[str, CorpusFile]],
         options: PictureOptions,
-        folder: pathlib.Path,
+        folder: Place,
     ):
         self._inputs = inputs
         self._options = options
@@ -43,7 +43,7 @@ class PictureStore:
         """A picture has one row, whatever is asked about it."""
         return 1
 
-    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[pathlib.Path]:
+    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[Place]:
         """Write the files of a shard, a row a picture, in the order of `keys`.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pipeline.experiment import CorpusFile, DataSection, Experiment, VocabularySection
 from pipeline.experiment.task_groups import CLIP_TASKS, PICTURE_TASKS
-from pipeline.places import NO_PICTURES, Place, no_url
+from pipeline.places import Place
 from pipeline.prepare.milestones import Milestones
 from pipeline.prepare.plan import list_inputs, list_splits
 from pipeline.prepare.selection import TRAIN, Pair, PairSelection
@@ -96,12 +96,7 @@ def task_reads_pictures(task: str) -> bool:
 
 def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job:
     """Describe a run that writes to `folder`, and make the folders it needs."""
-    if task_reads_pictures(experiment.model.task):
-        no_url(folder, NO_PICTURES)
     scratch = folder.absolute() / ".scratch"
-    beside = scratch if isinstance(scratch, pathlib.Path) else workspace.root / ".prepare"
-    if not isinstance(beside, pathlib.Path):
-        beside = pathlib.Path(tempfile.mkdtemp(prefix="seqloom-prepare-"))
     inputs = list_inputs(experiment.data)
     job = Job(
         data=experiment.data,
@@ -117,11 +112,19 @@ def make_job(experiment: Experiment, workspace: Workspace, folder: Place) -> Job
         },
         folder=folder.absolute(),
         scratch=scratch,
-        logs=beside.absolute() / "logs",
+        logs=_folder_here(scratch, workspace).absolute() / "logs",
     )
     for needed in (job.scratch / "milestones", job.logs, job.unpacked):
         needed.mkdir(parents=True, exist_ok=True)
     return job
+
+
+def _folder_here(scratch: Place, workspace: Workspace) -> pathlib.Path:
+    """A folder of this machine that is gone when the stage ends, made where nothing has one."""
+    for beside in (scratch, workspace.root / ".prepare"):
+        if isinstance(beside, pathlib.Path):
+            return beside
+    return pathlib.Path(tempfile.mkdtemp(prefix="seqloom-prepare-"))
 
 
 def _shard_options(data: DataSection, workspace: Workspace, split: str) -> ShardOptions:

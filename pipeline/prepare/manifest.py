@@ -10,7 +10,7 @@ import numpy as np
 from models.errors import UserError
 from models.special_ids import UNKNOWN_ID
 from pipeline.experiment import Experiment
-from pipeline.places import NO_PICTURES, no_url, place
+from pipeline.places import place
 from pipeline.prepare.inspection import check_file
 from pipeline.prepare.job import task_reads_pictures
 from pipeline.prepare.picture_list import (
@@ -68,9 +68,7 @@ def load_manifest(workspace: Workspace, experiment: Experiment) -> dict:
     wanted = _parts(experiment, _file_hashes(experiment, recorded))
     if task_reads_pictures(experiment.model.task):
         inputs = [corpus for _, _, corpus in list_inputs(experiment.data)]
-        wanted["pictures"] = pictures_fingerprint(
-            refreshed(no_url(workspace.data, NO_PICTURES), inputs)
-        )
+        wanted["pictures"] = pictures_fingerprint(refreshed(workspace.data, inputs))
     _check_parts(workspace, wanted, manifest.get("fingerprints", {}))
     _check_shards(workspace, manifest)
     _check_vocabularies(workspace, manifest)

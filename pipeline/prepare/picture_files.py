@@ -11,13 +11,16 @@ where a batch needs it.
 """
 
 import os
-import pathlib
+import shutil
+import tempfile
+import threading
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from models.errors import UserError
+from pipeline.places import Place, UrlPath
 
 Kind = Literal["features", "pixels"]
 
@@ -31,7 +34,7 @@ class StoredPicture(NamedTuple):
         row: In the files beside it; of a clip, that of its first frame.
     """
 
-    folder: pathlib.Path
+    folder: Place
     shard: str
     row: int
 
@@ -63,18 +66,51 @@ def shard_name(file: str) -> str:
     return file.split(".", 1)[0]
 
 
-def open_rows(path: pathlib.Path) -> np.ndarray:
+def open_rows(path: Place) -> np.ndarray:
     """A file's rows, which are read as they are asked for.
 
+    Those of a file at a URL are read from a copy here, which a process makes once.
+
     Raises:
-        UserError: If there is no such file, or it is cut short.
+        UserError: If there is no such file, or it is cut short, or there is no room for a copy.
     """
     try:
-        return np.load(path, mmap_mode="r")
+        return _copied(path) if isinstance(path, UrlPath) else np.load(path, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise UserError(
             f"{path}: no pictures can be read from it ({error}); run `seqloom prepare` again"
         ) from None
+
+
+_copies: dict[UrlPath, np.ndarray] = {}
+_lock = threading.Lock()
+
+
+def _copied(path: UrlPath) -> np.ndarray:
+    """The rows of a copy, whose name is gone at once: it ends with the process, however that ends.
+
+    Raises:
+        UserError: If there is no room for it.
+    """
+    with _lock:
+        if path not in _copies:
+            with tempfile.NamedTemporaryFile(prefix="seqloom-rows-") as copy, path.open() as file:
+                try:
+                    shutil.copyfileobj(file, copy, 1 << 20)
+                    copy.flush()
+                except OSError as error:
+                    raise UserError(
+                        f"{path}: cannot be copied to {copy.name} ({error.strerror or error}); "
+                        f"make room there, or name another folder in the variable TMPDIR"
+                    ) from None
+                _copies[path] = np.load(copy.name, mmap_mode="r")
+        return _copies[path]
+
+
+def forget_copies() -> None:
+    """Let go of the copies of rows, which others may have taken the place of."""
+    with _lock:
+        _copies.clear()
 
 
 class RowsWriter:
@@ -87,17 +123,19 @@ class RowsWriter:
         count: Rows that will come.
     """
 
-    def __init__(self, path: pathlib.Path, count: int):
+    def __init__(self, path: Place, count: int):
         self._path = path
         self._beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
         self._count = count
-        self._file = open(self._beside, "wb") if count else None
+        self._file = self._beside.open("wb") if count else None
+        self._begun = False
 
     def add(self, rows: Sequence[np.ndarray] | np.ndarray) -> None:
         """Append rows of one shape, [N, ...]."""
         assert self._file is not None
         array = np.ascontiguousarray(rows)
-        if not self._file.tell():
+        if not self._begun:
+            self._begun = True
             header = {
                 "descr": np.lib.format.dtype_to_descr(array.dtype),
                 "fortran_order": False,
@@ -106,10 +144,10 @@ class RowsWriter:
             np.lib.format.write_array_header_1_0(self._file, header)
         self._file.write(array.tobytes())
 
-    def close(self) -> list[pathlib.Path]:
+    def close(self) -> list[Place]:
         """Publish the file; a list of it, or an empty one."""
         if self._file is None:
             return []
         self._file.close()
-        os.replace(self._beside, self._path)
+        self._beside.replace(self._path)  # type: ignore[arg-type]
         return [self._path]

@@ -1,15 +1,16 @@
 """The list of the picture files that were read: what became of each, and whether it has changed."""
 
 import dataclasses
+import functools
 import json
 import os
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from models.errors import UserError
 from pipeline.experiment import CorpusFile
+from pipeline.places import Place, UrlPath, UrlStat, is_url
 from pipeline.prepare.clips import clip_files, size_and_hash_of_clip
-from pipeline.prepare.pictures import picture_path, size_and_hash
+from pipeline.prepare.pictures import picture_folder, picture_path, size_and_hash
 from pipeline.prepare.report import FIRST_LINES, PictureFacts
 from pipeline.workspace import fingerprint, write_text
 
@@ -18,7 +19,7 @@ FILE = "pictures.jsonl"
 Listed = Mapping[tuple[int, bytes], PictureFacts]
 
 
-def write_list(folder: pathlib.Path, pictures: Listed) -> None:
+def write_list(folder: Place, pictures: Listed) -> None:
     """Write the list: a JSON object a picture, in the order of inputs and names."""
     rows = (
         {
@@ -40,7 +41,7 @@ def _of_a_clip(facts: PictureFacts) -> dict:
     return {"frames": facts.frames, "broken": facts.broken}
 
 
-def read_list(folder: pathlib.Path) -> dict[tuple[int, bytes], PictureFacts]:
+def read_list(folder: Place) -> dict[tuple[int, bytes], PictureFacts]:
     """The list of a data folder.
 
     Raises:
@@ -67,7 +68,7 @@ def pictures_fingerprint(pictures: Listed) -> str:
     return fingerprint(sorted(hashes, key=str))
 
 
-def refreshed(folder: pathlib.Path, inputs: Sequence[CorpusFile]) -> Listed:
+def refreshed(folder: Place, inputs: Sequence[CorpusFile]) -> Listed:
     """The list of a data folder as the pictures are now.
 
     A file of the same size that has not been touched since the list was written is taken for the
@@ -79,21 +80,63 @@ def refreshed(folder: pathlib.Path, inputs: Sequence[CorpusFile]) -> Listed:
         inputs: All inputs of the experiment, by index.
     """
     written = (folder / FILE).stat().st_mtime_ns if (folder / FILE).exists() else 0
+    statuses = _Statuses()
     return {
-        (index, name): _now(picture_path(inputs[index], name), facts, written)
+        (index, name): _now(
+            picture_path(inputs[index], name),
+            facts,
+            written,
+            statuses.of(inputs[index], name, facts.frames is not None),
+        )
         if index < len(inputs)
         else facts
         for (index, name), facts in read_list(folder).items()
     }
 
 
-def _now(path: str, facts: PictureFacts, written: int) -> PictureFacts:
-    # The frames of a clip may be files of their own.
-    files = [path] if facts.frames is None else clip_files(path)
+class _Statuses:
+    """Sizes and times of pictures and clips; of those in one folder at a URL by one question."""
+
+    def __init__(self) -> None:
+        self._listed = functools.cache(_listed)
+
+    def of(self, corpus: CorpusFile, name: bytes, clip: bool) -> list[os.stat_result | UrlStat]:
+        """Of a picture, or the files of a clip; empty if one of them is not to be had."""
+        path = picture_path(corpus, name)
+        if is_url(path):
+            return self._at_url(UrlPath(path), picture_folder(corpus))
+        try:
+            return [os.stat(each) for each in (clip_files(path) if clip else [path])]
+        except (OSError, ValueError):
+            return []
+
+    def _at_url(self, path: UrlPath, folder: str) -> list[os.stat_result | UrlStat]:
+        # The name may be a URL of its own.
+        inside = is_url(folder) and str(path).startswith(f"{UrlPath(folder)}/")
+        files, frames = self._listed(UrlPath(folder) if inside else path.parent)
+        return [files[path]] if path in files else frames.get(path, [])
+
+
+_Files = dict[UrlPath, UrlStat]
+_Frames = dict[UrlPath, list[os.stat_result | UrlStat]]
+
+
+def _listed(folder: UrlPath) -> tuple[_Files, _Frames]:
+    """The files in a folder at any depth, and those that are frames of a clip by its folder."""
     try:
-        statuses = [os.stat(each) for each in files]
+        files = folder.stats()
     except (OSError, ValueError):
-        return facts
+        files = {}
+    frames: _Frames = {}
+    for path, status in files.items():
+        if not path.name.startswith("."):
+            frames.setdefault(path.parent, []).append(status)
+    return files, frames
+
+
+def _now(
+    path: str, facts: PictureFacts, written: int, statuses: list[os.stat_result | UrlStat]
+) -> PictureFacts:
     if not statuses:
         return facts
     size = sum(status.st_size for status in statuses)

@@ -1,27 +1,57 @@
 """Picture files: where they lie, and their pixels, held to being whole and not too large."""
 
+import io
 import os
 import struct
 import warnings
 import zlib
 from collections.abc import Sequence
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from pipeline.experiment import CorpusFile, PictureOptions
+from pipeline.places import UrlPath, is_url
 from pipeline.prepare.reasons import BROKEN_PICTURE, HUGE_PICTURE, NO_PICTURE, Dropped
 from pipeline.prepare.report import PictureFacts
-from pipeline.workspace import file_fingerprint
+from pipeline.workspace import stream_fingerprint
 
 # What Pillow raises at bytes that are no whole picture.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
 
 
 def picture_path(corpus: CorpusFile, name: bytes) -> str:
-    """Path of a picture that an input names."""
-    folder = corpus.images if corpus.images is not None else os.path.dirname(corpus.path or "")
-    return os.path.join(folder, os.fsdecode(name))
+    """Path or URL of a picture that an input names."""
+    text = os.fsdecode(name)
+    return text if is_url(text) else os.path.join(picture_folder(corpus), text)
+
+
+def picture_folder(corpus: CorpusFile) -> str:
+    """Path or URL of the folder of an input's pictures."""
+    return corpus.images if corpus.images is not None else os.path.dirname(corpus.path or "")
+
+
+def open_file(path: str) -> BinaryIO | None:
+    """A file of a picture or a clip, to be read at any place; None if there is none.
+
+    Args:
+        path: Its path or URL.
+
+    Raises:
+        OSError: If it is at a URL where nothing answers. That says nothing of the file, and must
+            not be taken for its absence.
+    """
+    if is_url(path):
+        try:
+            return UrlPath(path).open()
+        except (FileNotFoundError, ValueError):
+            return None
+    try:
+        # A pipe would be waited for.
+        return open(path, "rb") if os.path.isfile(path) else None
+    except (OSError, ValueError):
+        return None
 
 
 def read_picture(path: str, max_pixels: int) -> np.ndarray:
@@ -31,7 +61,7 @@ def read_picture(path: str, max_pixels: int) -> np.ndarray:
     is transparent, and other colours become RGB. Its size is checked before it is decoded.
 
     Args:
-        path: The file.
+        path: The file, or its URL.
         max_pixels: Pixels at most.
 
     Returns:
@@ -40,13 +70,24 @@ def read_picture(path: str, max_pixels: int) -> np.ndarray:
     Raises:
         Dropped: If there is no such file, it is no whole picture, or too large.
     """
-    try:
-        if not os.path.isfile(path):  # A pipe would be waited for.
-            raise Dropped(NO_PICTURE)
-        file = open(path, "rb")
-    except (OSError, ValueError):
-        raise Dropped(NO_PICTURE) from None
-    with file, warnings.catch_warnings():
+    file = _open_picture(path)
+    if file is None:
+        raise Dropped(NO_PICTURE)
+    with file:
+        return _decoded(file, max_pixels)
+
+
+def _open_picture(path: str) -> BinaryIO | None:
+    """Its file; of one at a URL all bytes, so that what fails on the way is not its own fault."""
+    file = open_file(path)
+    if file is None or not is_url(path):
+        return file
+    with file:
+        return io.BytesIO(file.read())
+
+
+def _decoded(file: BinaryIO, max_pixels: int) -> np.ndarray:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of large ones by a limit of its own.
         try:
             with Image.open(file) as picture:
@@ -93,21 +134,28 @@ class PictureCheck:
 
 def inspect_picture(path: str, max_pixels: int) -> PictureFacts:
     """Read a picture to see what is wrong with it, if anything."""
-    try:
-        read_picture(path, max_pixels)
-    except Dropped as dropped:
-        reason: str | None = dropped.reason
-    else:
-        reason = None
-    size, digest = size_and_hash(path)
-    return PictureFacts(reason, size, digest)
+    file = _open_picture(path)
+    if file is None:
+        return PictureFacts(NO_PICTURE, 0, None)
+    reason = None
+    with file:
+        try:
+            _decoded(file, max_pixels)
+        except Dropped as dropped:
+            reason = dropped.reason
+        return PictureFacts(reason, *_size_and_hash(file))
 
 
 def size_and_hash(path: str) -> tuple[int, str | None]:
     """Size and hash of a file's bytes; 0 and None of one that cannot be read."""
-    try:
-        if not os.path.isfile(path):
-            return 0, None
-        return os.path.getsize(path), file_fingerprint(path)
-    except (OSError, ValueError):
+    file = open_file(path)
+    if file is None:
         return 0, None
+    with file:
+        return _size_and_hash(file)
+
+
+def _size_and_hash(file: BinaryIO) -> tuple[int, str]:
+    file.seek(0)
+    digest = stream_fingerprint(file)
+    return file.tell(), digest

@@ -15,6 +15,7 @@ from pipeline.prepare.inspection import HEAD_BYTES
 from pipeline.prepare.job import Job, make_job
 from pipeline.prepare.manifest import make_manifest
 from pipeline.prepare.milestones import READING
+from pipeline.prepare.picture_files import forget_copies
 from pipeline.prepare.picture_list import describe_pictures, write_list
 from pipeline.prepare.pipeline import amounts, read_report
 from pipeline.prepare.plan import Input, inspect_inputs, list_splits
@@ -95,18 +96,26 @@ def prepare_timed(
         progress.shown(),
     ):
         job = make_job(experiment, workspace, folder)
-        engine = make_engine(experiment, job)
-        inputs = _inspect(job, progress)
-        counters, report = _run(engine, job, inputs, progress)
-        check_report(experiment.data, inputs, report)
-        _write_all_counts(job, report)
-        manifest = make_manifest(experiment, inputs, report)
-        if job.reads_pictures:
-            write_list(folder, report.pictures)
-        write_json(folder / workspace.manifest.name, manifest)
+        try:
+            manifest, counters = _write(experiment, job, progress)
+            write_json(folder / workspace.manifest.name, manifest)
+        finally:  # They need not lie in the folder, which is gone if this fails.
+            remove_folder(job.logs.parent)
         remove_folder(job.scratch)
-        remove_folder(job.logs.parent)
+    forget_copies()
     return Prepared(manifest, counters, progress.seconds, time.monotonic() - started)
+
+
+def _write(experiment: Experiment, job: Job, progress: Progress) -> tuple[dict, dict[str, int]]:
+    """Write all but the manifest; give that, and Beam's counters."""
+    engine = make_engine(experiment, job)
+    inputs = _inspect(job, progress)
+    counters, report = _run(engine, job, inputs, progress)
+    check_report(experiment.data, inputs, report)
+    _write_all_counts(job, report)
+    if job.reads_pictures:
+        write_list(job.folder, report.pictures)
+    return make_manifest(experiment, inputs, report), counters
 
 
 def _inspect(job: Job, progress: Progress) -> list[Input]:

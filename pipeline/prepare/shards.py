@@ -5,14 +5,13 @@ import dataclasses
 import gzip
 import itertools
 import os
-import pathlib
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
-from pipeline.places import NO_PICTURES, Place, no_url
+from pipeline.places import Place
 from pipeline.prepare.features import PictureKey
 from pipeline.prepare.hashing import SeededHash
 from pipeline.prepare.picture_files import StoredPicture, shard_name
@@ -51,7 +50,7 @@ class Pictures(Protocol):
     def rows(self, pieces: int) -> int:
         """Rows of a picture, by the source pieces of a record about it."""
 
-    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[pathlib.Path]:
+    def write(self, shard: str, split: str, keys: Mapping[PictureKey, int]) -> list[Place]:
         """Write those of a shard, of so many rows each."""
 
 
@@ -161,12 +160,11 @@ class ShardWriter:
         rows = {
             picture_key(pair): self._pictures.rows(len(unpack_ids(pair.source))) for pair in pairs
         }
-        folder = no_url(self._folder, NO_PICTURES)
         for path in self._pictures.write(shard, split, rows):
             report.picture_files[split, path.name] = facts_of(path, sum(rows.values()))
         firsts = itertools.accumulate(rows.values(), initial=0)
         return {
-            key: StoredPicture(folder, shard, first)
+            key: StoredPicture(self._folder, shard, first)
             for key, first in zip(rows, firsts, strict=False)
         }
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from models.errors import UserError
 from models.separators import QUESTION
-from pipeline.places import NO_PICTURES, no_url
 from pipeline.prepare.cleaning import LengthRules
 from pipeline.prepare.clips import ClipCheck, ClipStore
 from pipeline.prepare.engine import beam
@@ -265,7 +264,7 @@ class WriteShard(Step):
         order = SeededHash(self.job.seed, "order")
         store = ClipStore if self.job.reads_clips else PictureStore
         pictures = (
-            store(self.job.inputs, self.job.data.pictures, no_url(self.job.folder, NO_PICTURES))
+            store(self.job.inputs, self.job.data.pictures, self.job.folder)
             if self.job.reads_pictures
             else None
         )

@@ -1,7 +1,6 @@
 """What verbs share: arguments and options, and how they begin."""
 
 import os
-import pathlib
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,9 @@ if TYPE_CHECKING:
     from pipeline.experiment import Experiment
     from pipeline.workspace import Workspace
 
+# No path of pathlib's, which would make one slash of the two in a URL.
 ExperimentFile = Annotated[
-    pathlib.Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment.")
+    str, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment, a file or its URL.")
 ]
 Overrides = Annotated[
     list[str],
@@ -34,8 +34,8 @@ def example(command: str) -> str:
     return f"Example: {command}"
 
 
-def load(path: pathlib.Path, overrides: list[str]) -> "tuple[Experiment, Workspace]":
-    """An experiment and its workspace."""
+def load(path: str, overrides: list[str]) -> "tuple[Experiment, Workspace]":
+    """An experiment, by path or URL, and its workspace."""
     from pipeline.experiment_file import load_experiment, workspace_of
 
     experiment = load_experiment(path, overrides)

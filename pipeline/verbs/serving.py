@@ -31,7 +31,7 @@ PlaygroundPort = Annotated[
 def serve(
     context: typer.Context,
     experiment: Annotated[
-        pathlib.Path | None,
+        str | None,
         typer.Argument(
             metavar="[EXPERIMENT.yaml] [--FLAG=VALUE]...",
             help="The experiment, and flags of TensorFlow Serving; or such flags alone.",
@@ -64,7 +64,7 @@ def serve(
     from serving.server.flags import parse
 
     # A flag that stands where the experiment might have stood is no experiment.
-    words = [*([str(experiment)] if experiment else []), *context.args]
+    words = [*([experiment] if experiment else []), *context.args]
     flags = parse([word for word in words if word.startswith("-")])
     files = [word for word in words if not word.startswith("-")]
     if len(files) > 1:
@@ -79,7 +79,7 @@ def serve(
         if not find_program(engine or "auto"):
             quiet_tensorflow()
         sys.exit(serve_flags(flags, engine or "auto", page))
-    loaded, workspace = load(pathlib.Path(files[0]), [*overrides, *given])
+    loaded, workspace = load(files[0], [*overrides, *given])
     if not find_program(loaded.serving.engine):
         quiet_tensorflow()
     sys.exit(serve_stage(loaded, workspace, address_file, flags, page))

@@ -1,8 +1,10 @@
 """Places at URLs, and a run whose corpora and data lie at them, in the memory of this process."""
 
+import contextlib
 import gzip
 import io
 import json
+import tempfile
 
 import pytest
 import rich.console
@@ -10,121 +12,22 @@ import tensorflow as tf
 
 from models.errors import UserError
 from pipeline.batches import read_pairs
+from pipeline.cli import main
 from pipeline.deploy import deploy
 from pipeline.experiment import Experiment
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.export import export, is_exported, versions
 from pipeline.places import UrlPath, is_url, place
-from pipeline.prepare.engine import BeamIOError, FileSystems
+from pipeline.prepare import job
+from pipeline.prepare.engine import FileSystems
 from pipeline.prepare.manifest import load_manifest
 from pipeline.prepare.run import prepare
 from pipeline.serve import serve_stage
 from pipeline.stages import run_stages
-from pipeline.submit.jobs import list_jobs, make_job
 from pipeline.tensorflow_files import record_files
 from pipeline.train.checkpoints import latest_best
 from pipeline.train.trainer import Trainer
 from pipeline.vocabularies import load_vocabularies
-
-from apache_beam.io.filesystem import FileMetadata, FileSystem  # isort: skip
-
-
-WRITTEN: set[str] = set()
-
-
-class MemoryFileSystem(FileSystem):
-    """TensorFlow's file system in memory, for Beam: what one writes the other reads."""
-
-    @classmethod
-    def scheme(cls):
-        return "ram"
-
-    def join(self, basepath, *paths):
-        return "/".join([basepath.rstrip("/"), *paths])
-
-    def split(self, path):
-        return tuple(path.rpartition("/")[::2])
-
-    def mkdirs(self, path):
-        raise BeamIOError("folders of a store of objects are not made")
-
-    def has_dirs(self):
-        return False
-
-    def _list(self, dir_or_prefix):
-        # As a store of objects does: whatever begins so, at any depth.
-        for path in sorted(self._all()):
-            if path.startswith(dir_or_prefix):
-                yield self.metadata(path)
-
-    def _all(self):
-        """What was written here, and what TensorFlow has in the folders that it made."""
-        of_tensorflow = (
-            f"{folder}/{name}" for folder, _, names in tf.io.gfile.walk("ram://") for name in names
-        )
-        return WRITTEN.union(of_tensorflow)
-
-    def create(self, path, mime_type="", compression_type=""):
-        assert compression_type in ("", "uncompressed")
-        return WholeFile(path)
-
-    def open(self, path, mime_type="", compression_type=""):
-        assert compression_type in ("", "uncompressed")
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return io.BytesIO(file.read())
-
-    def copy(self, sources, destinations):
-        for source, destination in zip(sources, destinations, strict=True):
-            with self.open(source) as read, self.create(destination) as written:
-                written.write(read.read())
-
-    def rename(self, sources, destinations):
-        self.copy(sources, destinations)
-        self.delete(sources)
-
-    def exists(self, path):
-        return path in self._all()
-
-    def size(self, path):
-        return self.metadata(path).size_in_bytes
-
-    def last_updated(self, path):
-        return self.metadata(path).last_updated_in_seconds
-
-    def checksum(self, path):
-        return str(self.size(path))
-
-    def metadata(self, path):
-        facts = tf.io.gfile.stat(path)
-        return FileMetadata(path, facts.length, facts.mtime_nsec / 1e9)
-
-    def delete(self, paths):
-        for path in paths:
-            WRITTEN.discard(path)
-            tf.io.gfile.remove(path)
-
-
-class WholeFile(io.BytesIO):
-    """A file that is there when it is closed."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.path = path
-
-    def close(self):
-        if not self.closed:
-            if self.path in WRITTEN:
-                tf.io.gfile.remove(self.path)  # It would be appended to.
-            WRITTEN.add(self.path)
-            with tf.io.gfile.GFile(self.path, "wb") as file:
-                file.write(self.getvalue())
-        super().close()
-
-
-@pytest.fixture
-def store(request):
-    """A folder in memory, as a URL."""
-    return f"ram://{request.node.name}"
 
 
 def test_what_is_a_url():
@@ -152,6 +55,21 @@ def test_files_at_a_url(store):
     assert (folder / "a.txt").read_text() == "one" and not (folder / "a").exists()
     folder.remove_all()
     assert not folder.exists()
+
+
+def test_names_may_hold_what_patterns_are_made_of(store):
+    folder = place(store)
+    for name in ("a[1].txt", "a1.txt", "a*.txt", "b?[/c.txt"):
+        (folder / name).write_bytes(name.encode())
+    for name in ("a[1].txt", "a*.txt", "b?[/c.txt"):
+        assert (folder / name).read_text() == name and (folder / name).stat().st_size == len(name)
+    assert [path.name for path in (folder / "b?[").iterdir()] == ["c.txt"]
+    with pytest.raises(FileNotFoundError):
+        (folder / "a[2].txt").stat()
+    found = folder.stats()
+    assert {path: each.st_size for path, each in found.items()} == {
+        folder / name: len(name) for name in ("a[1].txt", "a1.txt", "a*.txt", "b?[/c.txt")
+    }
 
 
 def test_a_scheme_without_a_file_system_is_told():
@@ -212,17 +130,52 @@ def test_a_missing_corpus_at_a_url_is_told(store, tmp_path, prepared_folder):
         prepare(experiment, workspace_of(experiment), rich.console.Console(file=io.StringIO()))
 
 
-def test_pictures_have_no_url(tmp_path, store):
-    experiment = Experiment.model_validate(
-        {
-            "name": "pictures",
-            "workspace": str(tmp_path / "run"),
-            "data": {"train": [{"format": "tsv", "path": "x.tsv"}], "folder": store},
-            "model": {"task": "captioning"},
-        }
-    )
-    with pytest.raises(UserError, match="data.folder: .* is a URL, at which pictures are not"):
-        prepare(experiment, workspace_of(experiment), rich.console.Console(file=io.StringIO()))
+def test_an_experiment_at_a_url_is_that_of_a_file(store, prepared_folder, capsys, monkeypatch):
+    text = (prepared_folder / "tiny.yaml").read_bytes()
+    (place(store) / "tiny.yaml").write_bytes(text)
+    url = f"{store}/tiny.yaml"
+    assert load_experiment(url) == load_experiment(prepared_folder / "tiny.yaml")
+    monkeypatch.setattr("sys.argv", ["seqloom", "show", url, "--set", "seed=6"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    shown = capsys.readouterr().out
+    assert shown.startswith("name: tiny\n") and "\nseed: 6\n" in shown
+    (place(store) / "wrong.yaml").write_bytes(text.replace(b"seed:", b"sead:"))
+    with pytest.raises(UserError, match=f"^{store}/wrong.yaml, line 3: unknown key 'sead'"):
+        load_experiment(f"{store}/wrong.yaml")
+    with pytest.raises(UserError, match=f"^{store}/no.yaml: no such experiment file"):
+        load_experiment(f"{store}/no.yaml")
+
+
+def test_prepare_leaves_nothing_here_of_a_workspace_at_a_url(
+    store, prepared_folder, tmp_path, monkeypatch, console
+):
+    """Neither when it ends well, nor when it fails early, late or before it has begun."""
+    temporary, empty, made = tmp_path / "temporary", tmp_path / "empty.tsv", []
+    temporary.mkdir()
+    empty.write_text("\t\n")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setattr(job, "tempfile", Watched(made))
+    path = prepared_folder / "tiny.yaml"
+    wrong = [[], [f"data.train.0.path={store}/no.tsv"], [f"data.train.0.path={empty}"]]
+    wrong.append(["cluster={runner: flink}"])
+    for settings in wrong:
+        experiment = load_experiment(path, [f"workspace={store}/run", *settings])
+        with pytest.raises(UserError) if settings else contextlib.nullcontext():
+            prepare(experiment, workspace_of(experiment), console)
+    assert len(made) == len(wrong) and not list(temporary.iterdir())
+
+
+class Watched:
+    """The module tempfile, whose folders are counted."""
+
+    def __init__(self, made):
+        self._made = made
+
+    def mkdtemp(self, **how):
+        self._made.append(tempfile.mkdtemp(**how))
+        return self._made[-1]
 
 
 def test_a_workspace_at_a_url_holds_the_whole_run(store, prepared_folder, console):
@@ -254,8 +207,6 @@ def test_what_needs_a_folder_says_so(store, prepared_folder, console):
     for refused in (
         lambda: serve_stage(experiment, workspace, None, {}),
         lambda: deploy(experiment, workspace, "docker", None, console),
-        lambda: make_job(experiment),
-        lambda: list_jobs(workspace),
     ):
         with pytest.raises(UserError, match=f"^workspace: {store}/run.* is a URL, at which"):
             refused()
