@@ -287,6 +287,22 @@ def uploaded_folder(destination: UrlPath, last: str) -> Iterator[pathlib.Path]:
 
 
 @contextlib.contextmanager
+def folder_here(folder: Place) -> Iterator[pathlib.Path]:
+    """A folder, or while the block runs a copy here, under the same name, of one at a URL."""
+    if isinstance(folder, pathlib.Path):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="seqloom-download-") as name:
+        copy = pathlib.Path(name, folder.name)
+        for path in folder.rglob("*"):
+            file = copy / str(path).removeprefix(f"{folder}/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("rb") as remote, file.open("wb") as here:
+                shutil.copyfileobj(remote, here, 1 << 20)
+        yield copy
+
+
+@contextlib.contextmanager
 def _published_url(destination: UrlPath, last: str) -> Iterator[UrlPath]:
     beside = destination.with_name(f".{destination.name}.partial")
     beside.remove_all()

@@ -40,7 +40,9 @@ class KubernetesOptions(Section):
     context: str | None = Field(None, description="Of kubectl's configuration; its own if null.")
     image: str | None = Field(None, description="With seqloom in it; needed.")
     volume_claim: str | None = Field(
-        None, description="PersistentVolumeClaim with the workspace, for many writers; needed."
+        None,
+        description="PersistentVolumeClaim with the workspace, for many writers; needed unless "
+        "that is at a URL.",
     )
     mount_path: str = Field(
         "/seqloom", pattern="^/", description="Where it is mounted, here and in the pods."

@@ -4,9 +4,12 @@ import abc
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import pydantic
 
 from pipeline.experiment import SubmitSection
+from pipeline.places import Place, place
 
 Stage = Literal["prepare", "train", "evaluate", "export"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -15,6 +18,13 @@ State = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
 # States that a job does not leave.
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled", "lost")
 
+# A place whose text is what a handle keeps of it.
+KeptPlace = Annotated[
+    Place,
+    pydantic.PlainValidator(lambda value: place(str(value))),
+    pydantic.PlainSerializer(str, return_type=str),
+]
+
 
 @dataclass(frozen=True)
 class Job:
@@ -22,11 +32,13 @@ class Job:
 
     Attributes:
         id: Unique in the workspace, of letters, digits and dashes, 40 characters at most.
-        folder: The job's own, `<workspace>/jobs/<id>`, an absolute path that all its processes
-            see. It holds `experiment.yaml`, `job.json` and `logs/`; a launcher may add files.
+        folder: The job's own, `<workspace>/jobs/<id>`, an absolute path or a URL that all its
+            processes see. It holds `experiment.yaml`, `job.json` and `logs/`; a launcher may add
+            files. Of a workspace at a URL it is `runs/<name>/jobs/<id>` on a disk for launchers
+            that can do with nothing else.
         directory: Where the processes are started, since an experiment's relative paths are
             relative to that.
-        workspace: The run's folder, absolute.
+        workspace: The run's folder, absolute, or its URL.
         stages: In the order they are run, each after the one before has succeeded.
         workers: Of `train`, which runs as a gang described by `TF_CONFIG`; every other stage is
             one process to the launcher.
@@ -40,9 +52,9 @@ class Job:
     """
 
     id: str
-    folder: pathlib.Path
+    folder: KeptPlace
     directory: pathlib.Path
-    workspace: pathlib.Path
+    workspace: KeptPlace
     stages: tuple[Stage, ...]
     workers: int
     gpus_per_worker: int
@@ -51,12 +63,12 @@ class Job:
     environment: Mapping[str, str]
 
     @property
-    def experiment(self) -> pathlib.Path:
+    def experiment(self) -> Place:
         """The experiment, as it was when the job was submitted, overrides included."""
         return self.folder / "experiment.yaml"
 
     @property
-    def logs(self) -> pathlib.Path:
+    def logs(self) -> Place:
         """Holds `<stage>-<worker>.log`, workers from 0; a restart goes on in the same file."""
         return self.folder / "logs"
 
@@ -109,7 +121,12 @@ class Launcher(abc.ABC):
 
     Args:
         options: The experiment's section `submit`, as it was when the job was submitted.
+
+    Attributes:
+        jobs_at_urls: Whether it can do with a job's folder at a URL.
     """
+
+    jobs_at_urls = False
 
     def __init__(self, options: SubmitSection):
         self.options = options

@@ -5,7 +5,6 @@ import ctypes
 import json
 import math
 import os
-import pathlib
 import shlex
 import signal
 import socket
@@ -15,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from pipeline.exit_status import DONE
+from pipeline.places import Place
 from pipeline.submit.contract import Job, Stage
 from pipeline.submit.python import module_command, python_path
 
@@ -121,9 +121,7 @@ def failures(statuses: Sequence[int]) -> str:
     return ", ".join(told)
 
 
-def _start(
-    job: Job, stage: Stage, variables: dict[str, str], log: pathlib.Path
-) -> subprocess.Popen:
+def _start(job: Job, stage: Stage, variables: dict[str, str], log: Place) -> subprocess.Popen:
     with log.open("ab") as file:
         # A process with a description of another cluster in its environment would wait for that.
         inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}

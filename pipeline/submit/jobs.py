@@ -3,7 +3,6 @@
 import datetime
 import pathlib
 import secrets
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,9 +11,16 @@ import pydantic
 from models.errors import UserError
 from pipeline.experiment import Experiment, SubmitSection
 from pipeline.experiment_file import dump_experiment, load_experiment, workspace_of
-from pipeline.places import no_url
+from pipeline.places import Place, UrlPath
 from pipeline.submit.contract import STAGES, Job, JobHandle, Launcher, Stage
-from pipeline.workspace import Workspace, make_folder, read_json, write_json, write_text
+from pipeline.workspace import (
+    Workspace,
+    make_folder,
+    read_json,
+    remove_folder,
+    write_json,
+    write_text,
+)
 
 _HANDLES = pydantic.TypeAdapter(JobHandle)
 
@@ -31,22 +37,26 @@ def stages_of(name: str) -> tuple[Stage, ...]:
     return stages
 
 
-def make_job(experiment: Experiment, stages: tuple[Stage, ...] = STAGES) -> Job:
+def make_job(
+    experiment: Experiment, stages: tuple[Stage, ...] = STAGES, at_url: bool = False
+) -> Job:
     """A new job of an experiment; nothing is written.
 
     Args:
         experiment: The experiment.
         stages: To be run, in their order.
+        at_url: Its folder may be at a URL, where the workspace is.
     """
     options = experiment.submit
-    workspace = _folder(workspace_of(experiment)).absolute()
+    workspace = workspace_of(experiment)
+    folder = (workspace.root if at_url else workspace.here).absolute()
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = f"{now}-{secrets.token_hex(2)}"
     return Job(
         id=name,
-        folder=workspace / "jobs" / name,
+        folder=folder / "jobs" / name,
         directory=pathlib.Path.cwd(),
-        workspace=workspace,
+        workspace=workspace.root.absolute(),
         stages=stages,
         workers=options.workers,
         gpus_per_worker=options.gpus_per_worker,
@@ -77,7 +87,7 @@ def submit_job(experiment: Experiment, job: Job, to: str, launcher: Launcher) ->
     try:
         native = launcher.submit(job)
     except BaseException:
-        shutil.rmtree(job.folder)
+        remove_folder(job.folder)
         raise
     handle = JobHandle(job, to, now, native)
     write_handle(handle)
@@ -91,8 +101,18 @@ def write_handle(handle: JobHandle) -> None:
 
 def list_jobs(workspace: Workspace) -> list[JobHandle]:
     """The jobs that were submitted for a workspace, oldest first."""
-    paths = sorted((_folder(workspace) / "jobs").glob("*/job.json"))
-    return [read_handle(path) for path in paths]
+    folders = dict.fromkeys([workspace.here / "jobs", workspace.root / "jobs"])
+    found = [read_handle(path) for folder in folders for path in folder.rglob("job.json")]
+    return sorted(
+        (each for each in found if _is_of(each.job, workspace)), key=lambda each: each.job.id
+    )
+
+
+def _is_of(job: Job, workspace: Workspace) -> bool:
+    """Whether a job is of a workspace, whose folder may have been moved since."""
+    if isinstance(job.workspace, UrlPath) or isinstance(workspace.root, UrlPath):
+        return job.workspace == workspace.root
+    return True
 
 
 def find_job(workspace: Workspace, name: str = "") -> JobHandle:
@@ -120,16 +140,12 @@ def find_job(workspace: Workspace, name: str = "") -> JobHandle:
     return found[-1]
 
 
-def _folder(workspace: Workspace) -> pathlib.Path:
-    return no_url(workspace.root, "no jobs are kept", "workspace")
-
-
 def options_of(job: Job) -> SubmitSection:
     """The section `submit` that a job was submitted with."""
     return load_experiment(job.experiment).submit
 
 
-def read_handle(path: pathlib.Path) -> JobHandle:
+def read_handle(path: Place) -> JobHandle:
     """The handle that a job's folder keeps."""
     value: Mapping[str, Any] = read_json(path, "Delete its folder to forget the job.")
     try:

@@ -19,7 +19,12 @@ _ASK_SECONDS = 2.0
 
 
 class KubernetesLauncher(Launcher):
-    """Jobs of a cluster, asked for by Kubernetes' own client as kubectl is set up."""
+    """Jobs of a cluster, asked for by Kubernetes' own client as kubectl is set up.
+
+    Pods read the experiment and keep their logs where the workspace is, on a volume or at a URL.
+    """
+
+    jobs_at_urls = True
 
     def plan(self, job: SubmittedJob) -> str:
         """The manifests, as `kubectl apply -f -` takes them."""

@@ -1,9 +1,11 @@
 """What Kubernetes is asked to run: a JobSet, or an indexed Job with a service for its names."""
 
+import pathlib
 from typing import Any
 
 from models.errors import UserError
 from pipeline.experiment.submit import KubernetesOptions
+from pipeline.places import UrlPath
 from pipeline.submit.contract import Job, Stage
 from serving.deploy.kubernetes_yaml import kubernetes_models
 
@@ -38,22 +40,31 @@ def host_pattern(job: Job, options: KubernetesOptions) -> str:
 
 
 def _check(job: Job, options: KubernetesOptions) -> None:
-    for key, meaning in {
-        "image": "the image that the pods run, with seqloom in it",
-        "volume_claim": "the PersistentVolumeClaim with the workspace, which all pods mount",
-    }.items():
-        if getattr(options, key) is None:
-            raise UserError(f"submit.kubernetes.{key}: not given; name {meaning}")
-    if not job.workspace.is_relative_to(options.mount_path):
+    if options.image is None:
         raise UserError(
-            f"workspace: {job.workspace} does not lie in submit.kubernetes.mount_path, "
-            f"{options.mount_path}; pods see nothing else of this machine. Mount the volume there, "
-            f"and name a workspace in it"
+            "submit.kubernetes.image: not given; name the image that the pods run, with seqloom "
+            "in it"
         )
+    if not isinstance(job.workspace, UrlPath):
+        _check_volume(job.workspace, options)
     if options.kind == "job" and len(job.stages) > 1:
         raise UserError(
             "submit.kubernetes.kind: a job runs one stage, since Jobs do not wait for one another; "
             "name it with --stage, or install the controller of JobSets and set kind to jobset"
+        )
+
+
+def _check_volume(workspace: pathlib.Path, options: KubernetesOptions) -> None:
+    if options.volume_claim is None:
+        raise UserError(
+            "submit.kubernetes.volume_claim: not given; name the PersistentVolumeClaim with the "
+            "workspace, which all pods mount, or a workspace at a URL such as gs://bucket/run"
+        )
+    if not workspace.is_relative_to(options.mount_path):
+        raise UserError(
+            f"workspace: {workspace} does not lie in submit.kubernetes.mount_path, "
+            f"{options.mount_path}; pods see nothing else of this machine. Mount the volume there, "
+            f"and name a workspace in it, or one at a URL"
         )
 
 
@@ -173,17 +184,19 @@ def _job_spec(
                 node_selector=options.node_selector or None,
                 termination_grace_period_seconds=max(round(job.grace_seconds), 1),
                 containers=[_container(job, stage, options)],
-                volumes=[
-                    client.V1Volume(
-                        name=_VOLUME,
-                        persistent_volume_claim=client.V1PersistentVolumeClaimVolumeSource(
-                            claim_name=options.volume_claim
-                        ),
-                    )
-                ],
+                volumes=_volumes(options),
             ),
         ),
     )
+
+
+def _volumes(options: KubernetesOptions) -> list[Any] | None:
+    """The volume, if there is one: a workspace at a URL needs none."""
+    if options.volume_claim is None:
+        return None
+    client = kubernetes_models()
+    source = client.V1PersistentVolumeClaimVolumeSource(claim_name=options.volume_claim)
+    return [client.V1Volume(name=_VOLUME, persistent_volume_claim=source)]
 
 
 def _container(job: Job, stage: Stage, options: KubernetesOptions) -> Any:
@@ -196,7 +209,9 @@ def _container(job: Job, stage: Stage, options: KubernetesOptions) -> Any:
         "SEQLOOM_HOSTS": host_pattern(job, options),
         "SEQLOOM_WORKERS": str(job.processes(stage)),
     }
-    in_volume = job.directory.is_relative_to(options.mount_path)
+    mounted = options.volume_claim is not None
+    in_volume = mounted and job.directory.is_relative_to(options.mount_path)
+    mount = client.V1VolumeMount(name=_VOLUME, mount_path=options.mount_path)
     return client.V1Container(
         name=stage,
         image=options.image,
@@ -206,5 +221,5 @@ def _container(job: Job, stage: Stage, options: KubernetesOptions) -> Any:
         working_dir=str(job.directory) if in_volume else None,
         env=[client.V1EnvVar(name=name, value=value) for name, value in variables.items()],
         resources=client.V1ResourceRequirements(requests=wanted, limits=limits),
-        volume_mounts=[client.V1VolumeMount(name=_VOLUME, mount_path=options.mount_path)],
+        volume_mounts=[mount] if mounted else None,
     )

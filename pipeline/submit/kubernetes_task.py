@@ -8,18 +8,19 @@ folder too, where it outlives the pod.
 
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 
+from pipeline.places import Place, place
 from pipeline.submit.python import module_command
+from pipeline.submit.stored_log import opened_log
 
 
 def main() -> None:
     """Run a stage that is not done yet, as a process of its own."""
-    folder, stage, arguments = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    folder, stage, arguments = place(sys.argv[1]), sys.argv[2], sys.argv[3:]
     index = int(os.environ["JOB_COMPLETION_INDEX"])
     # What a stage leaves is the first worker's: where that is done, others have nothing to do,
     # and would wait for it in vain.
@@ -43,11 +44,11 @@ def tf_config(variables: Mapping[str, str]) -> str | None:
     return json.dumps({"cluster": {"worker": workers}, "task": task})
 
 
-def _run(command: list[str], folder: pathlib.Path, stage: str, index: int) -> int:
+def _run(command: list[str], folder: Place, stage: str, index: int) -> int:
     """Exit status of a command whose lines go to standard output and to the stage's log."""
     config = tf_config(os.environ)
     variables = {"TF_CONFIG": config} if config else {}
-    with (folder / "logs" / f"{stage}-{index}.log").open("ab", buffering=0) as log:
+    with opened_log(folder / "logs" / f"{stage}-{index}.log") as log:
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,

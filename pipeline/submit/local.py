@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import pathlib
 import shlex
 import signal
 import socket
@@ -41,7 +40,7 @@ class LocalLauncher(Launcher):
 
     def submit(self, job: Job) -> dict[str, Any]:
         """Start the process that looks after the job."""
-        claim = os.open(job.folder, os.O_RDONLY)
+        claim = os.open(str(job.folder), os.O_RDONLY)
         try:
             fcntl.flock(claim, fcntl.LOCK_EX)
             with (job.logs / JOB_LOG).open("ab") as log:
@@ -112,8 +111,7 @@ def _plan_stage(job: Job, stage: Stage) -> list[str]:
 
 def _is_looked_after(handle: JobHandle) -> bool:
     """Whether the process that looks after a job lives, which holds a lock then."""
-    folder: pathlib.Path = handle.job.folder
-    claim = os.open(folder, os.O_RDONLY)
+    claim = os.open(str(handle.job.folder), os.O_RDONLY)
     try:
         fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,18 +1,19 @@
 """What the processes of a job have printed, read from the files that hold it."""
 
 import math
-import pathlib
 import time
 from collections.abc import Callable, Iterator
 
+from pipeline.places import Place, UrlPath
 from pipeline.submit.contract import STAGES
 
 JOB_LOG = "job.log"  # what the launcher itself reports
 _POLL_SECONDS = 0.2
+_URL_POLL_SECONDS = 5.0  # where each look is some requests, and logs come later than that
 
 
 def read_logs(
-    folder: pathlib.Path,
+    folder: Place,
     ended: Callable[[], bool] | None = None,
     ask_seconds: float = _POLL_SECONDS,
 ) -> Iterator[str]:
@@ -25,7 +26,8 @@ def read_logs(
         ask_seconds: Between two times that `ended` is asked at least, which may be a question to
             a server that many share.
     """
-    tails: dict[pathlib.Path, _Tail] = {}
+    tails: dict[Place, _Tail] = {}
+    pause = _URL_POLL_SECONDS if isinstance(folder, UrlPath) else _POLL_SECONDS
     last, ask_at = False, -math.inf
     while not last:
         # Asked before the files are read, so that the last lines are not missed.
@@ -39,13 +41,13 @@ def read_logs(
             for line in tail.lines(last):
                 yield f"{path.stem}: {line}"
         if not last:
-            time.sleep(_POLL_SECONDS)
+            time.sleep(pause)
 
 
 class _Tail:
     """A file that is read on from where it was left."""
 
-    def __init__(self, path: pathlib.Path):
+    def __init__(self, path: Place):
         self._path = path
         self._read = 0
         self._begun = b""
@@ -62,7 +64,7 @@ class _Tail:
         return [line.decode("utf-8", "replace") for line in whole]
 
 
-def _place(path: pathlib.Path) -> tuple[int, int, str]:
+def _place(path: Place) -> tuple[int, int, str]:
     """Before others the launcher's; then stages in their order, workers by number."""
     stage, _, worker = path.stem.partition("-")
     index = next((at for at, name in enumerate(STAGES) if name == stage), -1)

@@ -1,9 +1,9 @@
 """The batch script of a stage."""
 
-import pathlib
 import shlex
 
 from pipeline.experiment.submit import SlurmOptions
+from pipeline.places import Place
 from pipeline.submit.contract import Job, Stage
 from pipeline.submit.python import module_command, python_path
 from pipeline.submit.slurm_commands import header
@@ -74,6 +74,6 @@ def stage_script(job: Job, stage: Stage, options: SlurmOptions) -> str:
     return "\n".join(lines) + "\n" + body
 
 
-def outcome_path(job: Job, stage: Stage) -> pathlib.Path:
+def outcome_path(job: Job, stage: Stage) -> Place:
     """Where a stage's exit status and restarts are left when it has ended for good."""
     return job.folder / f"{stage}.outcome"

@@ -53,8 +53,8 @@ def submit(
     from pipeline.submit.overlap import refuse_overlap
 
     loaded, workspace = load(experiment, [*overrides, *settings])
-    job = make_job(loaded, stages_of(stage))
     launcher = make_launcher(loaded.submit.to, loaded.submit)
+    job = make_job(loaded, stages_of(stage), launcher.jobs_at_urls)
     if dry_run:
         typer.echo(launcher.plan(job))
         return
