@@ -9,7 +9,7 @@ those about files in `asset_rules.py`.
 """
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
@@ -17,7 +17,7 @@ from models.errors import UserError
 from serving.asset_rules import ASSET_RULES
 from serving.finding import Finding
 from serving.ops import SERVING_RELEASE, serving_ops
-from serving.saved_model_graph import SavedModelGraph, called_functions
+from serving.saved_model_graph import SERVE_TAG, SavedModelGraph, called_functions
 from serving.signature_rules import SIGNATURE_RULES
 
 __all__ = ["Finding", "check", "lint"]
@@ -29,11 +29,12 @@ _ENCODING = frozenset({"SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffs
 _DECODING = frozenset({"SentencepieceDetokenizeOp"})
 
 
-def lint(saved_model_dir: str | pathlib.Path) -> list[Finding]:
+def lint(saved_model_dir: str | pathlib.Path, tags: Sequence[str] = (SERVE_TAG,)) -> list[Finding]:
     """Look for what TensorFlow Serving would refuse, or serve wrongly.
 
     Args:
         saved_model_dir: Folder of a SavedModel. It is read, not loaded.
+        tags: Tags of the graph that would be served.
 
     Returns:
         The findings in the order of the rules; empty for a model that may be published.
@@ -41,7 +42,7 @@ def lint(saved_model_dir: str | pathlib.Path) -> list[Finding]:
     Raises:
         UserError: If the folder holds no readable SavedModel.
     """
-    graph = SavedModelGraph.read(saved_model_dir)
+    graph = SavedModelGraph.read(saved_model_dir, tags)
     return [finding for rule in RULES for finding in rule(graph)]
 
 

@@ -7,7 +7,7 @@ load can be looked at too.
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf import message
 from tensorflow.core.framework import function_pb2, node_def_pb2
@@ -100,7 +100,7 @@ class SavedModelGraph:
 
     Attributes:
         folder: Folder of the SavedModel.
-        meta_graph: Its MetaGraph tagged `serve`.
+        meta_graph: The MetaGraph of its tags.
         main: The main graph.
         functions: Bodies of the functions of its library, by name.
     """
@@ -117,11 +117,14 @@ class SavedModelGraph:
         }
 
     @classmethod
-    def read(cls, saved_model_dir: str | pathlib.Path) -> "SavedModelGraph":
+    def read(
+        cls, saved_model_dir: str | pathlib.Path, tags: Sequence[str] = (SERVE_TAG,)
+    ) -> "SavedModelGraph":
         """Read `saved_model.pb` of a folder.
 
         Args:
             saved_model_dir: A version directory.
+            tags: Tags of the MetaGraph; it has these and no others, as a server asks.
 
         Raises:
             UserError: If the folder holds no SavedModel, a torn one, or none to serve.
@@ -135,9 +138,10 @@ class SavedModelGraph:
         except message.DecodeError as error:
             raise UserError(f"{path}: not a SavedModel ({error}); export it again.") from None
         for meta_graph in saved_model.meta_graphs:
-            if SERVE_TAG in meta_graph.meta_info_def.tags:
+            if set(meta_graph.meta_info_def.tags) == set(tags):
                 return cls(folder, meta_graph)
-        raise UserError(f"{path}: no graph is tagged {SERVE_TAG!r}; export it with that tag.")
+        wanted = ", ".join(tags)
+        raise UserError(f"{path}: no graph is tagged {wanted!r}; export it with that tag.")
 
     @property
     def bodies(self) -> Iterator[Body]:

@@ -33,8 +33,9 @@ def serve(
     experiment: Annotated[
         str | None,
         typer.Argument(
-            metavar="[EXPERIMENT.yaml] [--FLAG=VALUE]...",
-            help="The experiment, and flags of TensorFlow Serving; or such flags alone.",
+            metavar="[EXPERIMENT.yaml | FOLDER] [--FLAG=VALUE]...",
+            help="The experiment, or an export's folder, and flags of TensorFlow Serving; or such "
+            "flags alone.",
         ),
     ] = None,
     overrides: Overrides = NOTHING,
@@ -54,14 +55,21 @@ def serve(
         bool, typer.Option("--playground", help="Serve a web page to try the model on, too.")
     ] = False,
     playground_port: PlaygroundPort = 8502,
+    version: Annotated[
+        bool, typer.Option("--version", help="Tell the versions of the server, and end.")
+    ] = False,
 ) -> None:
     """Serve the newest exported version, and newer ones as they appear."""
     page = playground_port if playground else None
     options = {"engine": engine, "host": host, "port": port, "rest_api_port": rest_api_port}
     given = [f"serving.{key}={value}" for key, value in options.items() if value is not None]
-    from pipeline.serve import serve_flags, serve_stage
-    from serving.server.engine import find_program
+    from pipeline.serve import serve_flags, serve_folder, serve_stage
+    from serving.server.engine import find_program, versions
     from serving.server.flags import parse
+
+    if version:
+        console().print(versions(engine or "auto"), end="")
+        return
 
     # A flag that stands where the experiment might have stood is no experiment.
     words = [*([experiment] if experiment else []), *context.args]
@@ -69,7 +77,8 @@ def serve(
     files = [word for word in words if not word.startswith("-")]
     if len(files) > 1:
         raise UserError(f"{files[1]}: unexpected; flags take the form --flag=value")
-    if not files:
+    folder = pathlib.Path(files[0]) if files else None
+    if not folder or folder.is_dir():
         if overrides:
             raise UserError("--set changes an experiment, and none was given")
         here = {"host": host, "port": port, "rest_api_port": rest_api_port}
@@ -78,6 +87,8 @@ def serve(
             flags["address_file"] = address_file
         if not find_program(engine or "auto"):
             quiet_tensorflow()
+        if folder:
+            sys.exit(serve_folder(folder, flags, engine or "auto", page))
         sys.exit(serve_flags(flags, engine or "auto", page))
     loaded, workspace = load(files[0], [*overrides, *given])
     if not find_program(loaded.serving.engine):

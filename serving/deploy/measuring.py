@@ -37,6 +37,11 @@ class _Recorder(Runner):
         """Those of the session."""
         return self._session.signatures
 
+    @property
+    def checks_method_names(self) -> bool:
+        """As the session does."""
+        return self._session.checks_method_names
+
     def run(
         self, feeds: Feeds, fetches: Sequence[str], timeout_in_ms: int | None = None
     ) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ import numpy as np
 from serving.server.batching_rules import BatchingRules
 from serving.server.metrics import Metrics
 from serving.server.saved_model import SavedModelSession
+from serving.server.session_rules import DEFAULT_RULES, SessionRules
 from serving.server.status import ServingError, invalid_argument
 
 # The tensors fed and fetched: requests that agree in them may share a run.
@@ -55,8 +56,7 @@ class BatchingSession(SavedModelSession):
         path: pathlib.Path,
         rules: BatchingRules,
         metrics: Metrics,
-        intra_op_threads: int = 0,
-        inter_op_threads: int = 0,
+        session_rules: SessionRules = DEFAULT_RULES,
     ):
         """Load the model, and start the threads that run batches.
 
@@ -64,8 +64,7 @@ class BatchingSession(SavedModelSession):
             path: Folder of the version.
             rules: How batches are made.
             metrics: Counts them.
-            intra_op_threads: Threads of one operation; 0 lets TensorFlow choose.
-            inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
+            session_rules: What is loaded of it, and how it runs.
 
         Raises:
             ServingError: If it cannot be loaded.
@@ -75,7 +74,7 @@ class BatchingSession(SavedModelSession):
         self._changed = threading.Condition()
         self._queues: dict[_Key, collections.deque[_Batch]] = {}
         self._closing = False
-        super().__init__(path, intra_op_threads, inter_op_threads)
+        super().__init__(path, session_rules)
         for signature in self.signatures.values():
             fetches = (info.name for info in signature.outputs.values())
             key = _key([info.name for info in signature.inputs.values()], list(fetches))

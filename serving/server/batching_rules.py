@@ -7,7 +7,8 @@ import pathlib
 from models.errors import UserError
 from serving.server.text_config import BatchingParameters, read_text_proto
 
-_FLAG = "batching_parameters_file"
+_FLAG = "--batching_parameters_file"
+_FILE_OF_MODEL = "batching_params.pbtxt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +42,34 @@ def read_rules(path: pathlib.Path | None) -> BatchingRules:
     Raises:
         UserError: If it is no `BatchingParameters`, or what it asks for is not possible here.
     """
-    if path is None:
-        return BatchingRules()
-    config = read_text_proto(_FLAG, path, BatchingParameters)
+    return _read(_FLAG, path) if path else BatchingRules()
+
+
+def rules_of_model(version: pathlib.Path, common: BatchingRules) -> BatchingRules | None:
+    """Read the file that a version brings of its own.
+
+    Args:
+        version: Folder of the version.
+        common: The rules of the server, whose threads are used whatever the version asks for.
+
+    Returns:
+        Its rules; None if it brings none, and then no batches are made of its requests.
+
+    Raises:
+        UserError: As of `read_rules`.
+    """
+    path = version / _FILE_OF_MODEL
+    if not path.exists():
+        return None
+    return dataclasses.replace(
+        _read(_FILE_OF_MODEL, path),
+        num_batch_threads=common.num_batch_threads,
+        thread_pool_name=common.thread_pool_name,
+    )
+
+
+def _read(asked_by: str, path: pathlib.Path) -> BatchingRules:
+    config = read_text_proto(asked_by, path, BatchingParameters)
     for name in (
         "pad_variable_length_inputs",
         "enable_large_batch_splitting",
@@ -52,7 +78,7 @@ def read_rules(path: pathlib.Path | None) -> BatchingRules:
         value = getattr(config, name)
         if getattr(value, "value", value):
             raise UserError(
-                f"--{_FLAG}: {path}: the embedded server cannot do {name}; leave it out, or take "
+                f"{asked_by}: {path}: the embedded server cannot do {name}; leave it out, or take "
                 "the engine tensorflow"
             )
     names = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
@@ -60,28 +86,28 @@ def read_rules(path: pathlib.Path | None) -> BatchingRules:
     for name, value in given.items():
         least = 0 if name == "batch_timeout_micros" else 1
         if value < least:
-            raise UserError(f"--{_FLAG}: {path}: {name} is {value}; it must be at least {least}")
+            raise UserError(f"{asked_by}: {path}: {name} is {value}; it must be at least {least}")
     rules = BatchingRules(
         **given,
         allowed_batch_sizes=tuple(config.allowed_batch_sizes),
         # A file that leaves the name out gets another one than no file does, as there.
         thread_pool_name=config.thread_pool_name.value or "batch_threads",
     )
-    _check_allowed(path, rules)
+    _check_allowed(asked_by, path, rules)
     return rules
 
 
-def _check_allowed(path: pathlib.Path, rules: BatchingRules) -> None:
+def _check_allowed(asked_by: str, path: pathlib.Path, rules: BatchingRules) -> None:
     sizes = rules.allowed_batch_sizes
     if not sizes:
         return
     if sizes[0] < 1 or any(low >= high for low, high in zip(sizes, sizes[1:], strict=False)):
         raise UserError(
-            f"--{_FLAG}: {path}: allowed_batch_sizes entries must be monotonically increasing, "
+            f"{asked_by}: {path}: allowed_batch_sizes entries must be monotonically increasing, "
             f"from 1 on; they are {list(sizes)}"
         )
     if sizes[-1] != rules.max_batch_size:
         raise UserError(
-            f"--{_FLAG}: {path}: Last entry in allowed_batch_sizes must match max_batch_size; last "
-            f"entry was {sizes[-1]}; expected {rules.max_batch_size}"
+            f"{asked_by}: {path}: Last entry in allowed_batch_sizes must match max_batch_size; "
+            f"last entry was {sizes[-1]}; expected {rules.max_batch_size}"
         )

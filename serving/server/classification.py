@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-import grpc
 import numpy as np
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2
 
 from serving.server.inference import ExampleMethod, Plan, shape_text, type_name
-from serving.server.status import ServingError, invalid_argument
+from serving.server.status import invalid_argument
 
 _INPUTS = "inputs"
 # In the order in which they are fetched, each with its type in memory and in messages.
@@ -32,18 +31,14 @@ class Classification(ExampleMethod):
                 f"Expected one or two output Tensors, found {len(signature.outputs)}"
             )
         if _INPUTS not in signature.inputs:
-            raise ServingError(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f"No classification inputs found in SignatureDef: {signature}",
-            )
+            raise invalid_argument(f"No classification inputs found in SignatureDef: {signature}")
         fetches = [
             signature.outputs[alias].name for alias in _OUTPUTS if alias in signature.outputs
         ]
         if not fetches:
-            raise ServingError(
-                grpc.StatusCode.FAILED_PRECONDITION,
+            raise invalid_argument(
                 "Expected classification signature outputs to contain at least one of "
-                f'"classes" or "scores". Signature was: {signature}',
+                f'"classes" or "scores". Signature was: {signature}'
             )
         return Plan(signature.inputs[_INPUTS].name, fetches)
 

@@ -4,16 +4,18 @@ Nothing of TensorFlow is imported before the embedded server is chosen.
 """
 
 import dataclasses
+import importlib.metadata
 import math
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 from models.errors import UserError
 from serving.server import ports
 from serving.server.announcement import announce
-from serving.server.options import Addresses, ServerOptions, check
+from serving.server.options import Addresses, ServerOptions, Value, check
 
 PROGRAM = "tensorflow_model_server"
 
@@ -58,34 +60,52 @@ def find_program(engine: str) -> pathlib.Path | None:
     return pathlib.Path(found) if found else None
 
 
+def versions(engine: str) -> str:
+    """What `--version` tells: a line of the server, and one of the library that runs graphs.
+
+    Raises:
+        UserError: As of `find_program`.
+    """
+    program = find_program(engine)
+    if program:
+        return subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True).stdout
+    release = importlib.metadata.version("seqloom")
+    library = importlib.metadata.version("tensorflow")
+    return f"TensorFlow ModelServer: embedded in seqloom {release}\nTensorFlow Library: {library}\n"
+
+
 def arguments(options: ServerOptions) -> list[str]:
     """The flags of `tensorflow_model_server` that say what the options say."""
-    # That program counts whole seconds, and reads 0 as never.
-    poll = max(1, math.ceil(options.file_system_poll_wait_seconds))
+    # That program counts whole seconds.
+    poll = math.ceil(options.file_system_poll_wait_seconds)
     return [
         f"--port={options.port}",
         f"--rest_api_port={options.rest_api_port}",
         *_model_arguments(options),
         *_file_arguments(options),
-        *_channel_arguments(options),
+        *_thread_arguments(options),
+        *_retry_arguments(options),
+        *_changed_arguments(options),
         f"--file_system_poll_wait_seconds={poll}",
         f"--rest_api_timeout_in_ms={options.rest_api_timeout_in_ms}",
-        f"--rest_api_enable_cors_support={str(options.rest_api_enable_cors_support).lower()}",
+        f"--rest_api_enable_cors_support={_text(options.rest_api_enable_cors_support)}",
         f"--max_num_load_retries={options.max_num_load_retries}",
         # Of these too, 0 lets TensorFlow choose.
         f"--tensorflow_intra_op_parallelism={options.intra_op_threads}",
         f"--tensorflow_inter_op_parallelism={options.inter_op_threads}",
+        *(f"--{name}={_text(value)}" for name, value in options.other_flags.items()),
     ]
 
 
 def _model_arguments(options: ServerOptions) -> list[str]:
-    if options.base_path is not None:
+    if options.model_config_file is None:
+        assert options.base_path is not None  # `check` saw to it.
         return [
             f"--model_name={options.model_name}",
             f"--model_base_path={options.base_path.absolute()}",
         ]
     poll = math.ceil(options.model_config_file_poll_wait_seconds)
-    allow = str(options.allow_version_labels_for_unavailable_models).lower()
+    allow = _text(options.allow_version_labels_for_unavailable_models)
     return [
         f"--model_config_file={options.model_config_file}",
         f"--model_config_file_poll_wait_seconds={poll}",
@@ -105,9 +125,44 @@ def _file_arguments(options: ServerOptions) -> list[str]:
     return batching + [f"--{name}={path}" for name, path in given.items() if path is not None]
 
 
-def _channel_arguments(options: ServerOptions) -> list[str]:
-    given = options.grpc_channel_arguments
-    return [f"--grpc_channel_arguments={given}"] if given else []
+def _thread_arguments(options: ServerOptions) -> list[str]:
+    if options.threads == ServerOptions.threads:
+        return []  # That program's own numbers follow the processors.
+    return [f"--{flag}={options.threads}" for flag in ("rest_api_num_threads", "grpc_max_threads")]
+
+
+def _retry_arguments(options: ServerOptions) -> list[str]:
+    if options.load_retry_interval_seconds == ServerOptions.load_retry_interval_seconds:
+        return []
+    return [f"--load_retry_interval_micros={round(options.load_retry_interval_seconds * 1e6)}"]
+
+
+def _changed_arguments(options: ServerOptions) -> list[str]:
+    """Options whose flag has another name and the same default, where they were changed."""
+    flags = {
+        "grpc_channel_arguments": "grpc_channel_arguments",
+        "grpc_health": "enable_grpc_healthcheck_service",
+        "profiler": "enable_profiler",
+        "tensor_content": "enable_serialization_as_tensor_content",
+        "batching_parameters_of_models": "enable_per_model_batching_parameters",
+        "warmup": "enable_model_warmup",
+        "warmup_iterations": "num_request_iterations_for_warmup",
+        "saved_model_tags": "saved_model_tags",
+        "check_method_names": "enable_signature_method_name_check",
+        "session_config_file": "tensorflow_session_config_file",
+        "session_threads": "tensorflow_session_parallelism",
+        "gpu_memory_fraction": "per_process_gpu_memory_fraction",
+    }
+    defaults = ServerOptions()
+    return [
+        f"--{flag}={_text(getattr(options, name))}"
+        for name, flag in flags.items()
+        if getattr(options, name) != getattr(defaults, name)
+    ]
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _become(program: pathlib.Path, options: ServerOptions) -> None:

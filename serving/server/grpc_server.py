@@ -1,6 +1,7 @@
 """The gRPC API: prediction and model services, health, and reflection."""
 
 import concurrent.futures
+import dataclasses
 import functools
 import logging
 import pathlib
@@ -36,7 +37,7 @@ from serving.server.ports import cannot_be_had
 from serving.server.predict import DEFAULT_SIGNATURE, predict
 from serving.server.profiler import ProfilerService
 from serving.server.status import ServingError, invalid_argument
-from serving.server.tensors import to_array, to_proto
+from serving.server.tensors import to_array, to_content, to_proto
 
 _log = logging.getLogger("seqloom.serving")
 
@@ -57,6 +58,27 @@ _OPTIONS = (
 _MOST_CALLS = 4096
 
 
+@dataclasses.dataclass(frozen=True)
+class GrpcSettings:
+    """What is asked of the gRPC API besides its port.
+
+    Attributes:
+        credentials: For TLS; None speaks in the clear.
+        socket_path: A unix socket to answer on too.
+        channel_arguments: Further settings of the gRPC library, `name=value`, by commas.
+        health: The health service is there.
+        profiler: The profiler's service is there.
+        tensor_content: Predict answers with tensors as bytes.
+    """
+
+    credentials: grpc.ServerCredentials | None = None
+    socket_path: pathlib.Path | None = None
+    channel_arguments: str = ""
+    health: bool = True
+    profiler: bool = True
+    tensor_content: bool = False
+
+
 class GrpcServer:
     """Serves the gRPC API on one port, from threads of its own."""
 
@@ -66,9 +88,7 @@ class GrpcServer:
         address: str,
         threads: int,
         metrics: Metrics,
-        credentials: grpc.ServerCredentials | None = None,
-        socket_path: pathlib.Path | None = None,
-        channel_arguments: str = "",
+        settings: GrpcSettings,
     ):
         """Bind the port; `start` begins to answer.
 
@@ -77,9 +97,7 @@ class GrpcServer:
             address: `host:port`; port 0 takes a free one.
             threads: Requests answered at once.
             metrics: Counts the requests.
-            credentials: For TLS on the port; None speaks in the clear.
-            socket_path: A unix socket to answer on too.
-            channel_arguments: Further settings of the gRPC library, `name=value`, by commas.
+            settings: All else.
 
         Raises:
             UserError: If the port cannot be had.
@@ -87,22 +105,25 @@ class GrpcServer:
         self._health = health.HealthServicer()
         self._server = grpc.server(
             concurrent.futures.ThreadPoolExecutor(threads, "grpc"),
-            options=(*_OPTIONS, *_settings(channel_arguments)),
+            options=(*_OPTIONS, *_arguments(settings.channel_arguments)),
             maximum_concurrent_rpcs=_MOST_CALLS,
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(models, metrics), self._server
+            PredictionService(models, metrics, settings.tensor_content), self._server
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(models), self._server
         )
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self._server.add_generic_rpc_handlers((ProfilerService().handler(),))
-        names = (_PREDICTION, _MODEL, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        names = [_PREDICTION, _MODEL, reflection.SERVICE_NAME]
+        if settings.health:
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+            names.append(health.SERVICE_NAME)
+        if settings.profiler:
+            self._server.add_generic_rpc_handlers((ProfilerService().handler(),))
         reflection.enable_server_reflection(names, self._server)
-        self.port = _bind(self._server, address, credentials)
-        if socket_path:
-            _bind(self._server, f"unix:{socket_path.absolute()}", None)
+        self.port = _bind(self._server, address, settings.credentials)
+        if settings.socket_path:
+            _bind(self._server, f"unix:{settings.socket_path.absolute()}", settings.credentials)
 
     def start(self) -> None:
         """Answer from now on."""
@@ -120,7 +141,7 @@ class GrpcServer:
         self._server.stop(drain_seconds).wait()
 
 
-def _settings(arguments: str) -> Iterator[tuple[str, str | int]]:
+def _arguments(arguments: str) -> Iterator[tuple[str, str | int]]:
     """Settings by name; whole numbers are numbers, and all else text, as in the real server."""
     for argument in filter(None, arguments.split(",")):
         name, _, value = argument.partition("=")
@@ -179,10 +200,17 @@ def _counted(method: Callable) -> Callable:
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """Predict, Classify, Regress, MultiInference and GetModelMetadata."""
 
-    def __init__(self, models: Models, metrics: Metrics):
-        """Answer for these models, and count the requests."""
+    def __init__(self, models: Models, metrics: Metrics, tensor_content: bool = False):
+        """Answer for these models.
+
+        Args:
+            models: What is served.
+            metrics: Counts the requests.
+            tensor_content: Predict answers with tensors as bytes.
+        """
         self._models = models
         self.metrics = metrics
+        self._write = to_content if tensor_content else to_proto
 
     @_counted
     @_answered
@@ -206,7 +234,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         response.model_spec.signature_name = name
         response.model_spec.version.value = version.number
         for alias, array in outputs.items():
-            to_proto(array, response.outputs[alias])
+            self._write(array, response.outputs[alias])
         return response
 
     @_counted

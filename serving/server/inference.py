@@ -51,16 +51,16 @@ class ExampleMethod(abc.ABC):
         """
         if name not in session.signatures:
             raise invalid_argument(f"No signature was found with the name: {name}")
-        self.check_method(session.signatures[name])
+        self.check_method(session, session.signatures[name])
         return session.signatures[name]
 
-    def check_method(self, signature: meta_graph_pb2.SignatureDef) -> None:
-        """Refuse a signature of another method.
+    def check_method(self, session: Runner, signature: meta_graph_pb2.SignatureDef) -> None:
+        """Refuse a signature of another method, where the session is to.
 
         Raises:
-            ServingError: If it is.
+            ServingError: If it is one.
         """
-        if signature.method_name != self.method_name:
+        if session.checks_method_names and signature.method_name != self.method_name:
             raise invalid_argument(
                 f"Expected {self.kind} signature method_name to be {self.method_name}. Was: "
                 f"{signature.method_name}"
@@ -152,7 +152,7 @@ def run_tasks(
             )
         method = methods[task.method_name]
         signature = session.signatures[_signature_name(task.model_spec)]
-        method.check_method(signature)
+        method.check_method(session, signature)
         plan = method.plan(signature)
         feeds.add(plan.feed)
         fetches.update(plan.fetches)

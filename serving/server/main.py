@@ -9,21 +9,24 @@ import socket
 import threading
 from collections.abc import Iterator
 
+from models.errors import UserError
 from serving.server import ports
 from serving.server.announcement import announced
 from serving.server.batching import BatchingSession
-from serving.server.batching_rules import BatchingRules, read_rules
+from serving.server.batching_rules import BatchingRules, read_rules, rules_of_model
 from serving.server.config_poll import ConfigPoll
-from serving.server.grpc_server import GrpcServer
+from serving.server.grpc_server import GrpcServer, GrpcSettings
 from serving.server.metrics import PROMETHEUS_PATH, Metrics
 from serving.server.model_config import ModelConfig, read_config_file
 from serving.server.model_manager import ModelManager
 from serving.server.models import Models
 from serving.server.options import Addresses, ServerOptions, check
+from serving.server.other_flags import refuse_others
 from serving.server.rest_api import RestApi
 from serving.server.rest_server import RestServer
 from serving.server.saved_model import SavedModelSession
-from serving.server.status import ServingError
+from serving.server.session_rules import SessionRules, session_rules
+from serving.server.status import ServingError, invalid_argument
 from serving.server.text_config import MonitoringConfig, read_text_proto
 from serving.server.tls import server_credentials
 from serving.server.versions import LoadRules
@@ -55,14 +58,21 @@ class Server:
             UserError: If they cannot work.
         """
         check(options)
+        refuse_others(options.other_flags)
         self._options = options
         self._metrics = Metrics()
         self._manager = ModelManager(
             _rules(options, self._metrics), options.allow_version_labels_for_unavailable_models
         )
         self._config_poll: ConfigPoll | None = None
-        self._credentials = (
-            server_credentials(options.ssl_config_file) if options.ssl_config_file else None
+        ssl = options.ssl_config_file
+        self._grpc_settings = GrpcSettings(
+            server_credentials(ssl) if ssl else None,
+            options.grpc_socket_path,
+            options.grpc_channel_arguments,
+            options.grpc_health is not False,
+            options.profiler,
+            options.tensor_content,
         )
         self._metrics_path = _metrics_path(options)
         self._grpc: GrpcServer | None = None
@@ -132,9 +142,7 @@ class Server:
             address,
             _threads(options),
             self._metrics,
-            self._credentials,
-            options.grpc_socket_path,
-            options.grpc_channel_arguments,
+            self._grpc_settings,
         )
         self._rest = RestServer(
             RestApi(
@@ -196,7 +204,7 @@ def serve(options: ServerOptions, stop: threading.Event | None = None) -> int:
 def _metrics_path(options: ServerOptions) -> str | None:
     if not options.monitoring_config_file:
         return None
-    flag = "monitoring_config_file"
+    flag = "--monitoring_config_file"
     config = read_text_proto(flag, options.monitoring_config_file, MonitoringConfig)
     prometheus = config.prometheus_config
     return (prometheus.path or PROMETHEUS_PATH) if prometheus.enable else None
@@ -212,7 +220,11 @@ def _threads(options: ServerOptions) -> int:
 
 def _configs(options: ServerOptions) -> list[ModelConfig]:
     if options.model_config_file:
-        return read_config_file(options.model_config_file)
+        try:
+            return read_config_file(options.model_config_file)
+        except ServingError as error:
+            told = f"--model_config_file: {options.model_config_file}: {error.message}"
+            raise UserError(told) from None
     assert options.base_path  # `check` saw to it.
     return [ModelConfig(options.model_name, options.base_path)]
 
@@ -220,7 +232,7 @@ def _configs(options: ServerOptions) -> list[ModelConfig]:
 def _rules(options: ServerOptions, metrics: Metrics) -> LoadRules:
     batching = read_rules(options.batching_parameters_file) if options.enable_batching else None
     return LoadRules(
-        load=functools.partial(_load, options, batching, metrics),
+        load=functools.partial(_load, options, batching, session_rules(options), metrics),
         poll_seconds=options.file_system_poll_wait_seconds,
         retries=options.max_num_load_retries,
         retry_seconds=options.load_retry_interval_seconds,
@@ -228,16 +240,25 @@ def _rules(options: ServerOptions, metrics: Metrics) -> LoadRules:
 
 
 def _load(
-    options: ServerOptions, batching: BatchingRules | None, metrics: Metrics, path: pathlib.Path
+    options: ServerOptions,
+    batching: BatchingRules | None,
+    rules: SessionRules,
+    metrics: Metrics,
+    path: pathlib.Path,
 ) -> SavedModelSession:
-    threads = options.intra_op_threads, options.inter_op_threads
+    if batching and options.batching_parameters_of_models:
+        try:
+            batching = rules_of_model(path, batching)
+        except UserError as error:
+            raise invalid_argument(str(error)) from None
     session = (
-        BatchingSession(path, batching, metrics, *threads)
+        BatchingSession(path, batching, metrics, rules)
         if batching
-        else SavedModelSession(path, *threads)
+        else SavedModelSession(path, rules)
     )
     try:
-        warm_up(session, path)
+        if options.warmup:
+            warm_up(session, path, max(options.warmup_iterations, 1))
     except BaseException:
         session.close()
         raise

@@ -33,6 +33,11 @@ class MeasuredSession(Runner):
         """The signatures of the model, by name."""
         return self._session.signatures
 
+    @property
+    def checks_method_names(self) -> bool:
+        """Whether a signature answers only calls of the method that it names."""
+        return self._session.checks_method_names
+
     def run(
         self,
         feeds: Mapping[str, np.ndarray],

@@ -42,7 +42,7 @@ def read_config_file(path: pathlib.Path) -> list[ModelConfig]:
         UserError: If it is no `ModelServerConfig`.
         ServingError: If it is one that cannot be served.
     """
-    flag = "model_config_file"
+    flag = "--model_config_file"
     return from_proto(read_text_proto(flag, path, model_server_config_pb2.ModelServerConfig))
 
 

@@ -2,9 +2,12 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from models.errors import UserError
+
+# What a flag of the command line sets an option to.
+Value = str | int | float | bool | pathlib.Path
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 
@@ -30,7 +33,8 @@ class ServerOptions:
         model_name: Name that requests give.
         base_path: Folder that holds one folder a version, each named by an integer; None where
             a file names the models.
-        model_config_file: `ModelServerConfig` in text format, in place of name and base path.
+        model_config_file: `ModelServerConfig` in text format; name and base path are not heeded
+            beside it, as in TensorFlow Serving.
         model_config_file_poll_wait_seconds: Pause between two looks into that file; 0 reads it
             once.
         allow_version_labels_for_unavailable_models: Lets a new label name a version that does
@@ -38,16 +42,21 @@ class ServerOptions:
         host: Address both ports are bound to. The default reaches this machine alone.
         port: Port of gRPC; 0 takes a free one.
         rest_api_port: Port of REST; 0 takes a free one.
-        grpc_socket_path: A unix socket where gRPC answers too, unencrypted; None for none.
+        grpc_socket_path: A unix socket where gRPC answers too; None for none.
         grpc_channel_arguments: Further settings of the gRPC library, `name=value`, by commas.
-        ssl_config_file: `SSLConfig` in text format: gRPC's port speaks TLS with its key and
+        ssl_config_file: `SSLConfig` in text format: gRPC speaks TLS with its key and
             certificate, and with `client_verify` only to clients whose certificate `custom_ca`
             signed. REST stays as it is, as in TensorFlow Serving.
+        grpc_health: The health service is there; None leaves that to the server, and this one
+            has it.
+        profiler: The profiler's service is there.
+        tensor_content: Answers of Predict hold their tensors as bytes, not in typed fields.
         monitoring_config_file: `MonitoringConfig` in text format: its Prometheus page is served
             on REST's port.
         enable_batching: Requests of one signature share runs.
         batching_parameters_file: `BatchingParameters` in text format; None for the defaults.
-        file_system_poll_wait_seconds: Pause between two looks into `base_path`.
+        batching_parameters_of_models: A version's own `batching_params.pbtxt` stands above them.
+        file_system_poll_wait_seconds: Pause between two looks into `base_path`; 0 looks once.
         threads: Requests that run at once on each port; further ones wait their turn. Where
             batches are made there are at least enough for two of them.
         rest_api_timeout_in_ms: A REST request that takes longer is answered with 504.
@@ -56,11 +65,19 @@ class ServerOptions:
         max_num_load_retries: Further attempts to load a version that failed to load.
         load_retry_interval_seconds: Pause before each of them.
         drain_seconds: Requests still running so long after SIGTERM are given up.
+        warmup: The recorded requests of a version are answered before it is served.
+        warmup_iterations: How often each of them is.
+        saved_model_tags: Tags of the graph to serve, by commas.
+        check_method_names: A signature answers only calls of the method that it names.
+        session_config_file: TensorFlow's `ConfigProto` in text format; None for the defaults.
+        session_threads: Both of the next two, where they are 0.
         intra_op_threads: Threads of one TensorFlow operation; 0 lets TensorFlow choose.
         inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
+        gpu_memory_fraction: Most of the GPU's memory to take; 0 lets TensorFlow choose.
         address_file: Written, as JSON, when both ports answer, and removed at the end. (The
             real TensorFlow Serving finds it written before, and leaves it.)
         announce: Called with the addresses when both ports answer; None prints them.
+        other_flags: Flags that TensorFlow Serving alone can follow, by name.
     """
 
     model_name: str = "default"
@@ -74,9 +91,13 @@ class ServerOptions:
     grpc_socket_path: pathlib.Path | None = None
     grpc_channel_arguments: str = ""
     ssl_config_file: pathlib.Path | None = None
+    grpc_health: bool | None = None
+    profiler: bool = True
+    tensor_content: bool = False
     monitoring_config_file: pathlib.Path | None = None
     enable_batching: bool = False
     batching_parameters_file: pathlib.Path | None = None
+    batching_parameters_of_models: bool = False
     file_system_poll_wait_seconds: float = 1.0
     threads: int = 16
     rest_api_timeout_in_ms: int = 30_000
@@ -85,10 +106,18 @@ class ServerOptions:
     max_num_load_retries: int = 0
     load_retry_interval_seconds: float = 60.0
     drain_seconds: float = 60.0
+    warmup: bool = True
+    warmup_iterations: int = 1
+    saved_model_tags: str = "serve"
+    check_method_names: bool = False
+    session_config_file: pathlib.Path | None = None
+    session_threads: int = 0
     intra_op_threads: int = 0
     inter_op_threads: int = 0
+    gpu_memory_fraction: float = 0.0
     address_file: pathlib.Path | None = None
     announce: Callable[[Addresses], None] | None = None
+    other_flags: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
     @property
     def on_loopback(self) -> bool:
@@ -102,22 +131,8 @@ def check(options: ServerOptions) -> None:
     Raises:
         UserError: Naming the option and what to give instead.
     """
-    if options.base_path is None:
-        if options.model_config_file is None:
-            raise UserError(
-                "neither model_base_path nor model_config_file was given: name the folder of one "
-                "model, or the file that lists several"
-            )
-    elif options.model_config_file is not None:
-        raise UserError(
-            "model_base_path and model_config_file were both given; keep one of the two"
-        )
-    elif not options.base_path.is_dir():
-        raise UserError(
-            f"{options.base_path}: no such folder. It is the base path of the model "
-            f"{options.model_name!r} and should hold a folder a version (1, 2, ...): export a "
-            "model first, or give the folder that holds its versions"
-        )
+    if options.model_config_file is None:
+        _check_base_path(options)
     if options.batching_parameters_file and not options.enable_batching:
         raise UserError(
             "batching_parameters_file is set without setting enable_batching to true; give both"
@@ -134,3 +149,28 @@ def check(options: ServerOptions) -> None:
             )
     if options.threads < 1:
         raise UserError(f"threads is {options.threads}: at least 1 is needed to answer requests")
+    if options.session_threads and options.intra_op_threads and options.inter_op_threads:
+        raise UserError(
+            "Either configure server_options.tensorflow_session_parallelism or "
+            "(server_options.tensorflow_intra_op_parallelism, "
+            "server_options.tensorflow_inter_op_parallelism) separately. You cannot configure all."
+        )
+    if not 0 <= options.gpu_memory_fraction <= 1:
+        raise UserError(
+            f"per_process_gpu_memory_fraction is {options.gpu_memory_fraction:g}; it must be from "
+            "0 to 1"
+        )
+
+
+def _check_base_path(options: ServerOptions) -> None:
+    if options.base_path is None:
+        raise UserError(
+            "neither model_base_path nor model_config_file was given: name the folder of one "
+            "model, or the file that lists several"
+        )
+    if not options.base_path.is_dir():
+        raise UserError(
+            f"{options.base_path}: no such folder. It is the base path of the model "
+            f"{options.model_name!r} and should hold a folder a version (1, 2, ...): export a "
+            "model first, or give the folder that holds its versions"
+        )

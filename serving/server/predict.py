@@ -55,7 +55,7 @@ def _find(session: Runner, name: str) -> meta_graph_pb2.SignatureDef:
             grpc.StatusCode.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.'
         )
     signature = session.signatures[name]
-    if signature.method_name not in _SERVED_METHODS:
+    if session.checks_method_names and signature.method_name not in _SERVED_METHODS:
         raise ServingError(
             grpc.StatusCode.INTERNAL,
             "Expected prediction signature method_name to be one of {"

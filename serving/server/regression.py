@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-import grpc
 import numpy as np
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import regression_pb2
 
 from serving.server.inference import ExampleMethod, Plan, shape_text, type_name
-from serving.server.status import ServingError, invalid_argument
+from serving.server.status import invalid_argument
 
 _INPUTS = "inputs"
 _OUTPUTS = "outputs"
@@ -29,10 +28,7 @@ class Regression(ExampleMethod):
                 raise invalid_argument(f"Expected one {word} Tensor.")
         for alias, tensors in ((_INPUTS, signature.inputs), (_OUTPUTS, signature.outputs)):
             if alias not in tensors:
-                raise ServingError(
-                    grpc.StatusCode.FAILED_PRECONDITION,
-                    f"No regression {alias} found in SignatureDef: {signature}",
-                )
+                raise invalid_argument(f"No regression {alias} found in SignatureDef: {signature}")
         return Plan(signature.inputs[_INPUTS].name, [signature.outputs[_OUTPUTS].name])
 
     def result(

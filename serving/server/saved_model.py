@@ -19,7 +19,8 @@ from tensorflow.python.util import deprecation
 
 from models.errors import UserError
 from serving import linter
-from serving.server.status import ServingError, from_tensorflow
+from serving.server.session_rules import DEFAULT_RULES, SessionRules
+from serving.server.status import ServingError, from_tensorflow, invalid_argument
 
 # Of the linter's rules, those that TensorFlow Serving enforces itself, by failing the load.
 _REFUSED_IN_PRODUCTION = ("python-callback", "xla-function", "unserved-op")
@@ -31,6 +32,10 @@ class Runner(Protocol):
     @property
     def signatures(self) -> Mapping[str, meta_graph_pb2.SignatureDef]:
         """The signatures of the model, by name."""
+
+    @property
+    def checks_method_names(self) -> bool:
+        """Whether a signature answers only calls of the method that it names."""
 
     def run(
         self,
@@ -59,24 +64,22 @@ class SavedModelSession(Runner):
     `run` may be called from many threads at once.
     """
 
-    def __init__(self, path: pathlib.Path, intra_op_threads: int = 0, inter_op_threads: int = 0):
+    def __init__(self, path: pathlib.Path, rules: SessionRules = DEFAULT_RULES):
         """Load the model.
 
         Args:
             path: Folder of the version.
-            intra_op_threads: Threads of one operation; 0 lets TensorFlow choose.
-            inter_op_threads: Operations that run at once; 0 lets TensorFlow choose.
+            rules: What is loaded of it, and how it runs.
 
         Raises:
             ServingError: If it cannot be loaded, or if TensorFlow Serving could not load it.
         """
-        _refuse_what_production_refuses(path)
+        _refuse_what_production_refuses(path, rules.tags)
+        self._session_rules = rules
         self._graph = tf.Graph()
-        self._session = tf.compat.v1.Session(
-            graph=self._graph, config=_session_config(intra_op_threads, inter_op_threads)
-        )
+        self._session = tf.compat.v1.Session(graph=self._graph, config=rules.session_config())
         try:
-            self._signatures = self._load(path).signature_def
+            self._signatures = _copied(self._load(path, rules.tags).signature_def)
             self._outputs = self._handles()
         except BaseException:
             self.close()
@@ -87,6 +90,11 @@ class SavedModelSession(Runner):
         """The signatures of the model, by name."""
         return self._signatures
 
+    @property
+    def checks_method_names(self) -> bool:
+        """Whether a signature answers only calls of the method that it names."""
+        return self._session_rules.check_method_names
+
     def run(
         self,
         feeds: Mapping[str, np.ndarray],
@@ -94,8 +102,8 @@ class SavedModelSession(Runner):
         timeout_in_ms: int | None = None,
     ) -> list[np.ndarray]:
         """Compute tensors; see `Runner.run`."""
-        inputs = {self._outputs[name]: value for name, value in feeds.items()}
-        outputs = [self._outputs[name] for name in fetches]
+        inputs = {self._handle(name): value for name, value in feeds.items()}
+        outputs = [self._handle(name) for name in fetches]
         options = config_pb2.RunOptions(timeout_in_ms=timeout_in_ms or 0)
         buffer = pywrap_tf_session.TF_NewBufferFromString(options.SerializeToString())
         try:
@@ -115,12 +123,19 @@ class SavedModelSession(Runner):
         # A graph and its operations refer to each other; without this they linger.
         gc.collect()
 
-    def _load(self, path: pathlib.Path) -> meta_graph_pb2.MetaGraphDef:
+    def _handle(self, name: str) -> object:
+        if name not in self._outputs:
+            # The signature of an initialiser names an operation in place of a tensor.
+            raise invalid_argument(
+                f"Tensor {name}:0, specified in either feed_devices or fetch_devices was not found "
+                "in the Graph"
+            )
+        return self._outputs[name]
+
+    def _load(self, path: pathlib.Path, tags: Sequence[str]) -> meta_graph_pb2.MetaGraphDef:
         try:
             with self._graph.as_default(), deprecation.silence():
-                return tf.compat.v1.saved_model.load(
-                    self._session, [tf.saved_model.SERVING], str(path)
-                )
+                return tf.compat.v1.saved_model.load(self._session, list(tags), str(path))
         except tf.errors.OpError as error:
             raise from_tensorflow(error) from None
         except Exception as error:
@@ -136,15 +151,24 @@ class SavedModelSession(Runner):
             for signature in self.signatures.values()
             for tensors in (signature.inputs, signature.outputs)
             for info in tensors.values()
-            # A signature of an initialiser names an operation instead of a tensor.
             if ":" in info.name
         }
         return {name: self._graph.get_tensor_by_name(name)._as_tf_output() for name in names}
 
 
-def _refuse_what_production_refuses(path: pathlib.Path) -> None:
+def _copied(
+    signatures: Mapping[str, meta_graph_pb2.SignatureDef],
+) -> dict[str, meta_graph_pb2.SignatureDef]:
+    """The signatures on their own: a part of a message would keep the whole graph in memory."""
+    copies = {name: meta_graph_pb2.SignatureDef() for name in signatures}
+    for name, copy in copies.items():
+        copy.CopyFrom(signatures[name])
+    return copies
+
+
+def _refuse_what_production_refuses(path: pathlib.Path, tags: Sequence[str]) -> None:
     try:
-        findings = linter.lint(path)
+        findings = linter.lint(path, tags)
     except UserError as error:
         raise ServingError(grpc.StatusCode.NOT_FOUND, str(error)) from None
     refused = [str(one) for one in findings if one.rule in _REFUSED_IN_PRODUCTION]
@@ -153,16 +177,6 @@ def _refuse_what_production_refuses(path: pathlib.Path) -> None:
             grpc.StatusCode.INVALID_ARGUMENT,
             f"{path}: TensorFlow Serving would not load it: " + "; ".join(refused),
         )
-
-
-def _session_config(intra_op_threads: int, inter_op_threads: int) -> config_pb2.ConfigProto:
-    config = config_pb2.ConfigProto(
-        intra_op_parallelism_threads=intra_op_threads,
-        inter_op_parallelism_threads=inter_op_threads,
-    )
-    # Two versions are in memory during a change of versions: neither may take the whole GPU.
-    config.gpu_options.allow_growth = True
-    return config
 
 
 def _as_array(value: np.ndarray | np.generic | bytes) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Tensors on the wire and tensors in memory.
 
 Requests may spell a tensor in any form that `TensorProto` allows. Responses use the typed
-fields (`float_val`, `string_val`, ...), never `tensor_content`, as TensorFlow Serving does.
+fields (`float_val`, `string_val`, ...), and `tensor_content` only where a flag asks for it, as
+TensorFlow Serving does.
 """
 
 import math
@@ -71,10 +72,7 @@ def to_proto(array: np.ndarray, proto: tensor_pb2.TensorProto) -> None:
         array: The tensor; strings as an object array of bytes.
         proto: An empty message to fill.
     """
-    dtype = tf.dtypes.as_dtype(array.dtype if array.dtype != object else tf.string)
-    proto.dtype = dtype.as_datatype_enum
-    for size in array.shape:
-        proto.tensor_shape.dim.add().size = size
+    dtype = _write_head(array, proto)
     field = _TYPED_FIELDS.get(proto.dtype)
     if field is not None:
         getattr(proto, field).extend(array.ravel().tolist())
@@ -82,3 +80,37 @@ def to_proto(array: np.ndarray, proto: tensor_pb2.TensorProto) -> None:
         proto.half_val.extend(array.view(np.uint16).ravel().tolist())
     else:
         proto.CopyFrom(tf.make_tensor_proto(array))
+
+
+def to_content(array: np.ndarray, proto: tensor_pb2.TensorProto) -> None:
+    """Write a tensor into a response, as bytes.
+
+    Args:
+        array: The tensor; strings as an object array of bytes.
+        proto: An empty message to fill.
+    """
+    _write_head(array, proto)
+    if array.dtype != object:
+        proto.tensor_content = array.tobytes()
+        return
+    # The lengths of all strings, then all strings.
+    strings = array.ravel().tolist()
+    proto.tensor_content = b"".join([*(_varint(len(one)) for one in strings), *strings])
+
+
+def _write_head(array: np.ndarray, proto: tensor_pb2.TensorProto) -> tf.DType:
+    """Write type and shape, and return the type."""
+    dtype = tf.dtypes.as_dtype(array.dtype if array.dtype != object else tf.string)
+    proto.dtype = dtype.as_datatype_enum
+    for size in array.shape:
+        proto.tensor_shape.dim.add().size = size
+    return dtype
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first; all bytes but the last have the eighth set."""
+    parts = []
+    while number >= 1 << 7:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])

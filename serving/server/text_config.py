@@ -36,11 +36,11 @@ _MESSAGES: dict[str, Fields] = {
 }
 
 
-def read_text_proto(flag: str, path: pathlib.Path, proto: type[_Message]) -> _Message:
+def read_text_proto(asked_by: str, path: pathlib.Path, proto: type[_Message]) -> _Message:
     """Read a configuration file.
 
     Args:
-        flag: The flag that named the file, for the message.
+        asked_by: What named the file, a flag with its dashes, for the message.
         path: The file.
         proto: Type of the message it holds.
 
@@ -50,10 +50,10 @@ def read_text_proto(flag: str, path: pathlib.Path, proto: type[_Message]) -> _Me
     try:
         return text_format.Parse(path.read_text(encoding="utf-8"), proto())
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--{flag}: {path}: cannot be read ({error})") from None
+        raise UserError(f"{asked_by}: {path}: cannot be read ({error})") from None
     except text_format.ParseError as error:
         raise UserError(
-            f"Error parsing text-format {proto.DESCRIPTOR.full_name}: --{flag}: Invalid protobuf "
+            f"Error parsing text-format {proto.DESCRIPTOR.full_name}: {asked_by}: Invalid protobuf "
             f"file: '{path}': line {error}"
         ) from None
 

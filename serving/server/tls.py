@@ -17,7 +17,7 @@ def server_credentials(path: pathlib.Path) -> grpc.ServerCredentials:
     Raises:
         UserError: If it cannot be read, or something is missing in it.
     """
-    config = read_text_proto("ssl_config_file", path, SSLConfig)
+    config = read_text_proto("--ssl_config_file", path, SSLConfig)
     needed = ["server_key", "server_cert"] + ["custom_ca"] * config.client_verify
     missing = [name for name in needed if not getattr(config, name)]
     if missing:

@@ -61,7 +61,7 @@ class LoadRules:
 
     Attributes:
         load: Loads and warms up the version in a folder.
-        poll_seconds: Pause between two looks at the folder of the model.
+        poll_seconds: Pause between two looks at the folder of the model; 0 looks once.
         retries: Further attempts at a version that failed.
         retry_seconds: Pause before each of them.
     """
@@ -218,7 +218,7 @@ class ModelVersions:
                         "folder with an integer for its name"
                     )
                 self._reconcile(wanted)
-            self._look.wait(self._rules.poll_seconds)
+            self._look.wait(self._rules.poll_seconds or None)
             self._look.clear()
 
     def _complain(self, text: str) -> None:

@@ -18,12 +18,13 @@ from serving.server.tensors import to_array
 from serving.warmup import MOST_REQUESTS, warmup_path
 
 
-def warm_up(session: Runner, path: pathlib.Path) -> int:
-    """Answer every recorded request once.
+def warm_up(session: Runner, path: pathlib.Path, iterations: int = 1) -> int:
+    """Answer every recorded request.
 
     Args:
         session: The model just loaded.
         path: Folder of its version.
+        iterations: How often each is answered, one time after the other.
 
     Returns:
         The number of requests; 0 when the export carries none.
@@ -41,7 +42,8 @@ def warm_up(session: Runner, path: pathlib.Path) -> int:
             raise invalid_argument(
                 f"Number of warmup records exceeds the maximum ({MOST_REQUESTS}) at {records}"
             )
-        _replay(session, record, records)
+        for _ in range(iterations):
+            _replay(session, record, records)
     return number
 
 

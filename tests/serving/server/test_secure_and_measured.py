@@ -112,6 +112,20 @@ def test_grpc_answers_on_a_unix_socket_too(base_path, tmp_path):
                 assert translate(channel) == [b"A"]
 
 
+def test_a_unix_socket_speaks_tls_where_the_port_does(base_path, tmp_path, certificates):
+    changes = {
+        "ssl_config_file": ssl_config(tmp_path, certificates, verify=True),
+        "grpc_socket_path": tmp_path / "grpc.sock",
+    }
+    address = f"unix:{tmp_path}/grpc.sock"
+    named = [("grpc.ssl_target_name_override", "localhost")]
+    with Server(options(base_path, **changes)):
+        with grpc.secure_channel(address, credentials(certificates, "client"), named) as channel:
+            assert translate(channel) == [b"A"]
+        with grpc.insecure_channel(address) as channel:
+            assert refused(channel) == "UNAVAILABLE"
+
+
 def test_requests_are_counted_by_model_and_status(base_path, tmp_path):
     config = tmp_path / "monitoring.config"
     config.write_text("prometheus_config { enable: true }")

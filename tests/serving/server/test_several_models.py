@@ -239,15 +239,16 @@ def test_the_file_is_read_again(folders):
         assert asked.translate("second") == (7, "A")
 
 
-def test_a_file_that_is_no_configuration(tmp_path, base_path):
+def test_a_file_that_is_no_configuration(tmp_path):
     path = tmp_path / "models.config"
     path.write_text('model_config_list {\n  config { nmae: "m" }\n}')
     with pytest.raises(UserError, match=r"Invalid protobuf file: '.*models.config': line 2:\d+"):
         serve(ServerOptions(model_config_file=path, port=0, rest_api_port=0))
+    path.write_text(f"model_config_list {{ {entry('m', '/a') + entry('m', '/b')} }}")
+    with pytest.raises(UserError, match=r"models.config: Illegal to list model m multiple times"):
+        serve(ServerOptions(model_config_file=path, port=0, rest_api_port=0))
     with pytest.raises(UserError, match="nowhere: cannot be read"):
         read_config_file(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="both given"):
-        serve(ServerOptions(base_path=base_path, model_config_file=path))
     with pytest.raises(UserError, match="neither model_base_path nor model_config_file"):
         serve(ServerOptions())
 

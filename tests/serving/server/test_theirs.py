@@ -116,4 +116,4 @@ def api(tmp_path_factory):
 
 @cases("model_servers/http_rest_api_handler_test.cc")
 def test_their_rest_cases(case, api):
-    RestInterpreter(case, api).run()
+    RestInterpreter(case, api, SOURCE).run()
