@@ -89,8 +89,18 @@ def make_strategy(cluster: Cluster) -> tf.distribute.Strategy:
     if cluster.workers > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
-        return tf.distribute.MirroredStrategy()
+        return _mirrored()
     return tf.distribute.get_strategy()
+
+
+@functools.cache
+def _mirrored() -> tf.distribute.Strategy:
+    """The strategy for several GPUs, one a process.
+
+    TensorFlow numbers the sums of each strategy from the same number, and takes one of a second
+    strategy, that of another training, for one of the first.
+    """
+    return tf.distribute.MirroredStrategy()
 
 
 class Replicas:

@@ -97,7 +97,7 @@ class Trainer:
         self.progress = Progress()  # Each worker's own, and the same on all.
         with self._strategy.scope():
             self._build()
-        self._window = Window()
+        self._window = Window(self._strategy)
         self._batch_options = BatchOptions(
             self._options.batch_tokens, self._options.shuffle_pool, self._options.jit_compile
         )

@@ -11,16 +11,21 @@ from pipeline.train.steps import StepSums
 
 
 class Window:
-    """Sums over the steps since the last logs, and the time they took."""
+    """Sums over the steps since the last logs, and the time they took.
 
-    def __init__(self) -> None:
+    Args:
+        strategy: Of the run; outside its scope TensorFlow's current one is another.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
         self._steps: list[StepSums] = []
         self._seconds = 0.0
         self._since = time.perf_counter()
 
     def add(self, step: StepSums) -> None:
         """Count a step; of replicas, which all report the same, the first."""
-        first = tf.distribute.get_strategy().experimental_local_results
+        first = self._strategy.experimental_local_results
         self._steps.append(tf.nest.map_structure(lambda each: first(each)[0], step))
 
     def clear(self) -> None:
