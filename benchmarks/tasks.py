@@ -50,6 +50,7 @@ class Shipped(NamedTuple):
 EXPERIMENTS = {
     "demo": Shipped("demo"),
     "demo-nce": Shipped("demo", NCE),
+    "multi30k": Shipped("multi30k"),
     "tagging-ewt": Shipped("tagging-ewt"),
     "genre-ewt": Shipped("genre-ewt"),
     "genre-ewt-flat": Shipped("genre-ewt", ("model.classification.pooling=attention",)),
