@@ -124,19 +124,28 @@ def test_a_disturbed_training_ends_as_an_undisturbed_one(slurm, commands, tiny, 
     assert " done " in commands("jobs", str(tiny)).stdout.decode()
 
 
-def test_an_array_prepares_the_files_of_one_machine(commands, prepared_folder, tiny):
-    """Its jobs are queued from within a job, which waits for them on the other node."""
+def test_all_stages_run_in_turn(commands, prepared_folder, tiny):
+    """The first is an array, queued from within a job, with the files that one machine writes."""
     settings = (
         "cluster.runner=slurm",
         "cluster.running_mode=in_memory",
         "cluster.array_jobs=2",
         "cluster.workers=1",
+        "train.max_steps=4",
+        "train.validation_sentences=1",
+        "export.warmup_requests=0",
     )
     run = tiny.parent / "run"
     shutil.rmtree(run / "data")
-    commands("submit", str(tiny), "--to", "slurm", "--stage", "prepare", overrides=settings)
+    commands("submit", str(tiny), "--to", "slurm", overrides=settings)
     job = Submitted(tiny)
+    job.wait(lambda: job.status.stage == "prepare" and job.status.state == "running")
+    refused = commands("submit", str(tiny), "--stage", "train", status=2).stderr.decode()
+    assert f"job {job.handle.job.id}, which is running, has the same stages (train)" in refused
     job.wait(lambda: job.status.state == "done")
+    assert job.status.stage == "export"
+    assert (run / "train/ckpt-4.index").exists() and (run / "scores/test.json").exists()
+    assert (run / "export/translation/1/saved_model.pb").exists()
 
     def files(folder):
         return {path.name: path.read_bytes() for path in (folder / "data").iterdir()}
