@@ -1,7 +1,6 @@
 """`seqloom caption`: files of pictures in, a line with a caption out for each."""
 
 import collections
-import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ import numpy as np
 
 from models.errors import UserError
 from models.vision.problems import EMPTY, PROBLEMS
+from pipeline.places import Place
 from pipeline.predict import Predicts
 from pipeline.translate import asked_model, check_streams
 from pipeline.workspace import write_bytes
@@ -29,20 +29,20 @@ _SIDE = 224  # of a picture under its maps
 class Captioned(NamedTuple):
     """What became of a file."""
 
-    path: pathlib.Path
+    path: Place
     problem: str | None  # what is wrong with it
     row: dict[str, Any]  # the answer; empty where there is a problem
 
 
 def caption_files(
-    paths: Sequence[pathlib.Path],
+    paths: Sequence[Place],
     server: str,
     rest: bool,
-    model: pathlib.Path | None,
+    model: Place | None,
     model_name: str,
     batch_size: int,
     timeout: float,
-    attention: pathlib.Path | None = None,
+    attention: Place | None = None,
 ) -> None:
     """Print each file's path, a tab, and its caption.
 
@@ -82,7 +82,7 @@ def caption_files(
 
 
 def caption_all(
-    predictor: Predicts, paths: Sequence[pathlib.Path], batch_size: int, signature: str
+    predictor: Predicts, paths: Sequence[Place], batch_size: int, signature: str
 ) -> Iterator[Captioned]:
     """Ask for the captions of files, of which some may be none."""
     for first in range(0, len(paths), batch_size):
@@ -99,7 +99,7 @@ def caption_all(
             yield Captioned(path, told if code else None, row)
 
 
-def read_file(path: pathlib.Path) -> tuple[bytes, str | None]:
+def read_file(path: Place) -> tuple[bytes, str | None]:
     """The content of a file, and what is wrong with it if it has none."""
     try:
         content = path.read_bytes()
@@ -111,7 +111,7 @@ def read_file(path: pathlib.Path) -> tuple[bytes, str | None]:
     return content, None if content else PROBLEMS[EMPTY]
 
 
-def save_attention(path: pathlib.Path, row: dict[str, Any], folder: pathlib.Path) -> None:
+def save_attention(path: Place, row: dict[str, Any], folder: Place) -> None:
     """Draw where each word of a caption looked.
 
     Args:
@@ -135,7 +135,7 @@ def save_attention(path: pathlib.Path, row: dict[str, Any], folder: pathlib.Path
         raise UserError(f"--save-attention {folder}: {error.strerror}; name another one") from None
 
 
-def _seen(path: pathlib.Path) -> np.ndarray:
+def _seen(path: Place) -> np.ndarray:
     """The middle square of a picture, which is what a model sees: uint8 [S, S, 3]."""
     from PIL import Image, ImageOps
 
@@ -146,11 +146,11 @@ def _seen(path: pathlib.Path) -> np.ndarray:
     return np.asarray(ImageOps.fit(picture, (_SIDE, _SIDE)))
 
 
-def _drawing(path: pathlib.Path) -> str:
+def _drawing(path: Place) -> str:
     return f"{path.name}.attention.png"
 
 
-def _prepare_folder(folder: pathlib.Path, paths: Sequence[pathlib.Path]) -> None:
+def _prepare_folder(folder: Place, paths: Sequence[Place]) -> None:
     """Make the folder of drawings, and refuse files whose drawings would be one.
 
     Raises:

@@ -8,12 +8,13 @@ import rich.table
 
 from models.errors import UserError
 from pipeline.experiment import Experiment
-from pipeline.places import no_url
-from pipeline.workspace import Workspace, published_folder, write_text
+from pipeline.places import UrlPath
+from pipeline.versions import newest_version
+from pipeline.workspace import Workspace, folder_here, published_folder, write_text
 from serving.deploy.contract import Deployment
 from serving.deploy.members import make_target
 from serving.deploy.memory import measure
-from serving.server.version_folders import versions_on_disk
+from serving.server.url_folder import check_served
 
 _MIB = 1 << 20
 
@@ -31,8 +32,8 @@ def deploy(
         experiment: The experiment.
         workspace: With an export.
         target_name: A key of `serving.deploy.members.TARGETS`.
-        out: The folder; None for `deploy/<target>` in the workspace. One that an earlier
-            deployment wrote is replaced.
+        out: The folder; None for `deploy/<target>` in the workspace, or in `runs/<name>` if that
+            is at a URL. One that an earlier deployment wrote is replaced.
         console: Where the outcome goes.
 
     Returns:
@@ -49,31 +50,30 @@ def deploy(
             f"deploy.replicas is {options.replicas} and deploy.max_replicas "
             f"{options.max_replicas}: the most must not be below the least"
         )
-    base = no_url(
-        workspace.export / experiment.export.model_name, "no export can be measured", "workspace"
-    ).absolute()
-    version = _newest(base)
-    out = out or base.parents[1] / "deploy" / target_name
+    base = (workspace.export / experiment.export.model_name).absolute()
+    if isinstance(base, UrlPath):
+        check_served(str(base), "workspace")
+    version = newest_version(base)
+    out = out or workspace.here.absolute() / "deploy" / target_name
     console.print(f"Loading {base / str(version)} to measure its memory")
-    measured = measure(base / str(version), options.max_batch_size, options.cpus)
+    with folder_here(base / str(version)) as folder:
+        measured = measure(folder, options.max_batch_size, options.cpus)
     deployment = Deployment(
-        experiment.export.model_name, base, version, measured, **options.model_dump()
+        experiment.export.model_name,
+        folder.parent,
+        version,
+        measured,
+        **options.model_dump(),
+        url=str(base) if isinstance(base, UrlPath) else None,
     )
     files = target.files(deployment)
     _refuse_foreign(out, files)
-    with published_folder(out) as folder:
+    with published_folder(out) as written:
         for path, text in files.items():
-            write_text(folder / path, text)
+            write_text(written / path, text)
     console.print(_table(deployment))
     console.print(f"Wrote {len(files)} files to {out}; {out / 'README.md'} says how to start")
     return out
-
-
-def _newest(base: pathlib.Path) -> int:
-    versions = versions_on_disk(base) if base.is_dir() else {}
-    if not versions:
-        raise UserError(f"{base}: no exported version yet; run `seqloom export` first")
-    return max(versions)
 
 
 def _refuse_foreign(out: pathlib.Path, files: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from pipeline.prepare.manifest import load_manifest
 from pipeline.tasks.contract import Task
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import latest_best
+from pipeline.versions import MODEL_FILE, versions
 from pipeline.workspace import (
     Workspace,
     fingerprint,
@@ -25,10 +26,8 @@ from pipeline.workspace import (
 )
 from serving.export import export_service
 from serving.graph_batching import GraphBatching
-from serving.server.version_folders import versions_on_disk
 
 _ORIGIN = "assets.extra/seqloom.json"
-_MODEL = "saved_model.pb"
 
 
 def export(experiment: Experiment, workspace: Workspace, console: rich.console.Console) -> Place:
@@ -74,18 +73,11 @@ def _export(experiment: Experiment, workspace: Workspace, console: rich.console.
     return destination
 
 
-def versions(base: Place) -> list[int]:
-    """Versions of a servable, in ascending order; none if there is no such folder."""
-    if isinstance(base, UrlPath):
-        return sorted(int(name) for name in base.folders() if name.isdecimal())
-    return sorted(versions_on_disk(base)) if base.is_dir() else []
-
-
 def is_exported(experiment: Experiment, workspace: Workspace) -> bool:
     """Whether the newest version is of this experiment and its best weights."""
     base = workspace.export / experiment.export.model_name
     newest = base / str(max(versions(base), default=0))
-    if not (newest / _ORIGIN).exists() or not (newest / _MODEL).exists():
+    if not (newest / _ORIGIN).exists() or not (newest / MODEL_FILE).exists():
         return False
     before = read_json(newest / _ORIGIN, "Delete this version.")
     return before.get("fingerprint") == export_fingerprint(experiment, workspace)
@@ -106,7 +98,7 @@ def export_fingerprint(experiment: Experiment, workspace: Workspace) -> str:
 
 def _published(destination: Place) -> contextlib.AbstractContextManager[pathlib.Path]:
     if isinstance(destination, UrlPath):
-        return uploaded_folder(destination, _MODEL)
+        return uploaded_folder(destination, MODEL_FILE)
     return published_folder(destination)
 
 

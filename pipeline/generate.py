@@ -3,11 +3,11 @@
 import codecs
 import dataclasses
 import itertools
-import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Protocol
 
+from pipeline.places import Place
 from pipeline.translate import asked_model, check_streams
 from serving.answers import Continuation
 from serving.generation import Generation
@@ -25,7 +25,7 @@ def generate_texts(
     generation: Generation,
     server: str,
     rest: bool,
-    model: pathlib.Path | None,
+    model: Place | None,
     model_name: str,
     batch_size: int,
     timeout: float,

@@ -1,7 +1,6 @@
 """`seqloom read-lips`: clips in, a line with what is said in it out for each."""
 
 import io
-import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from PIL import Image
 
 from models.errors import UserError
 from models.vision.problems import PROBLEMS
+from pipeline.places import Place, place
 from pipeline.predict import Predicts
 from pipeline.prepare.clips import clip_files, read_clip
 from pipeline.prepare.reasons import BROKEN_CLIP, HUGE_PICTURE, NO_CLIP, NO_FRAMES, Dropped
@@ -29,16 +29,16 @@ _REASONS = {
 class ReadClip(NamedTuple):
     """What became of a clip."""
 
-    path: pathlib.Path
+    path: Place
     problem: str | None  # what is wrong with it
     text: str  # what is said; empty where there is a problem
 
 
 def read_lips(
-    paths: Sequence[pathlib.Path],
+    paths: Sequence[Place],
     server: str,
     rest: bool,
-    model: pathlib.Path | None,
+    model: Place | None,
     model_name: str,
     max_frames: int,
     timeout: float,
@@ -73,9 +73,7 @@ def read_lips(
         raise UserError("\n".join(problems))
 
 
-def read_all(
-    predictor: Predicts, paths: Sequence[pathlib.Path], max_frames: int
-) -> Iterator[ReadClip]:
+def read_all(predictor: Predicts, paths: Sequence[Place], max_frames: int) -> Iterator[ReadClip]:
     """Ask for the texts of clips, of which some may be none, one after the other."""
     for path in paths:
         try:
@@ -92,7 +90,7 @@ def read_all(
         yield ReadClip(path, f"has a frame that is {told}" if code else None, row[TEXT])
 
 
-def frames_of(path: pathlib.Path, max_frames: int) -> list[bytes]:
+def frames_of(path: Place, max_frames: int) -> list[bytes]:
     """The frames of a clip as files of pictures: those of its folder, or a video's as PNG.
 
     Raises:
@@ -101,7 +99,7 @@ def frames_of(path: pathlib.Path, max_frames: int) -> list[bytes]:
         UserError: If it is a video, and what reads videos is not installed.
     """
     if path.is_dir():
-        files = [pathlib.Path(each).read_bytes() for each in clip_files(str(path))[:max_frames]]
+        files = [place(each).read_bytes() for each in clip_files(str(path))[:max_frames]]
     else:
         pictures = zip(range(max_frames), read_clip(str(path), _MAX_PIXELS), strict=False)
         files = [_png(Image.fromarray(frame)) for _, frame in pictures]

@@ -5,8 +5,10 @@ that name is installed. TensorFlow reads records by file systems of its own.
 """
 
 import contextlib
+import errno
 import fnmatch
 import glob
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -117,7 +119,7 @@ class UrlPath:
         """
         found = [each for each in self._match(_escaped(self._url)) if each.path == self._url]
         if not found:
-            raise FileNotFoundError(self._url)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._url)
         return _stat_of(found[0])
 
     def stats(self) -> dict["UrlPath", UrlStat]:
@@ -259,13 +261,13 @@ def is_url(text: str) -> bool:
     return _SEPARATOR in text
 
 
-def no_url(folder: Place, what: str, key: str = "data.folder") -> pathlib.Path:
+def no_url(folder: Place, what: str, key: str) -> pathlib.Path:
     """A folder that has to be one that this machine sees.
 
     Args:
         folder: The folder.
         what: Is not possible at a URL, as a sentence without its end.
-        key: Of the experiment, that names the folder.
+        key: What names the folder: a key of the experiment, or an option.
 
     Raises:
         UserError: If it is at a URL.

@@ -5,13 +5,13 @@ import binascii
 import contextlib
 import functools
 import json
-import pathlib
 import struct
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from models.errors import UserError
+from pipeline.places import Place
 from pipeline.translate import asked_model, check_streams
 from serving.stream import answer_stream
 
@@ -35,7 +35,7 @@ def predict_standard_input(
     is_json: bool,
     server: str,
     rest: bool,
-    model: pathlib.Path | None,
+    model: Place | None,
     model_name: str,
     batch_size: int,
     timeout: float,

@@ -5,11 +5,19 @@ import pathlib
 from typing import Any
 
 from models.errors import UserError
-from pipeline.experiment import Experiment
-from pipeline.places import no_url
+from pipeline.experiment import Experiment, ServingSection
+from pipeline.places import Place, UrlPath
+from pipeline.versions import newest_version
 from pipeline.workspace import Workspace
 from serving.server.engine import serve
 from serving.server.options import ServerOptions, Value
+from serving.server.url_folder import (
+    URL_POLL_SECONDS,
+    URL_RETRIES,
+    URL_RETRY_SECONDS,
+    check_served,
+    folder_of,
+)
 from serving.server.version_folders import versions_on_disk
 
 
@@ -36,34 +44,47 @@ def serve_stage(
         UserError: If nothing was exported yet, or the server cannot be started so.
     """
     _refuse_models("an experiment", flags)
-    base = no_url(
-        workspace.export / experiment.export.model_name,
-        "the embedded server finds no versions (TensorFlow Serving does, by --model_base_path)",
-        "workspace",
-    )
-    if not base.is_dir() or not versions_on_disk(base):
-        raise UserError(f"{base}: no exported version yet; run `seqloom export` first")
+    base = workspace.export / experiment.export.model_name
+    if isinstance(base, UrlPath):
+        check_served(str(base), "workspace")
+    newest_version(base)  # Without one, the server would wait for it.
     options = experiment.serving
     served: dict[str, Any] = {**flags}
     return _serve(
         dataclasses.replace(
             ServerOptions(
                 model_name=experiment.export.model_name,
-                base_path=base,
+                base_path=folder_of(str(base)),
                 host=options.host,
                 port=options.port,
                 rest_api_port=options.rest_api_port,
-                file_system_poll_wait_seconds=options.file_system_poll_wait_seconds,
                 threads=options.threads,
                 intra_op_threads=experiment.cluster.intra_op_threads,
                 inter_op_threads=experiment.cluster.inter_op_threads,
                 address_file=address_file,
+                **_looks(options, base),
             ),
             **served,
         ),
         options.engine,
         playground_port,
     )
+
+
+def _looks(options: ServingSection, base: Place) -> dict[str, Any]:
+    """How often versions are looked for, and tried.
+
+    At a URL each look is paid for, and TensorFlow Serving sees a version before all of it is there.
+    """
+    wait = "file_system_poll_wait_seconds"
+    if not isinstance(base, UrlPath):
+        return {wait: options.file_system_poll_wait_seconds}
+    given = wait in options.model_fields_set
+    return {
+        wait: options.file_system_poll_wait_seconds if given else URL_POLL_SECONDS,
+        "max_num_load_retries": URL_RETRIES,
+        "load_retry_interval_seconds": URL_RETRY_SECONDS,
+    }
 
 
 def serve_flags(flags: dict[str, Value], engine: str, playground_port: int | None = None) -> int:

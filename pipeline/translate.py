@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from models.errors import UserError
+from pipeline.places import Place, UrlPath
+from pipeline.versions import MODEL_FILE, newest_version
+from pipeline.workspace import folder_here
 from serving import signatures
 from serving.answers import Continuation
 from serving.client import Client, ServerFailure
@@ -21,7 +24,7 @@ THIS_MACHINE = "127.0.0.1"
 def translate_standard_input(
     server: str,
     rest: bool,
-    model: pathlib.Path | None,
+    model: Place | None,
     model_name: str,
     batch_size: int,
     timeout: float,
@@ -32,7 +35,7 @@ def translate_standard_input(
     Args:
         server: `host:port`; the API's usual port of this machine if empty.
         rest: Ask over REST, not gRPC.
-        model: An exported model to use in place of a server, or None.
+        model: An exported model, in a folder or at a URL, to use in place of a server, or None.
         model_name: Name the server knows the model by.
         batch_size: Sentences a request.
         timeout: Seconds a request may take.
@@ -73,7 +76,7 @@ def _beginning_with(translator: Completes, prefix: str) -> Translate:
 def asked_model(
     server: str,
     rest: bool,
-    model: pathlib.Path | None,
+    model: Place | None,
     model_name: str,
     batch_size: int,
     timeout: float,
@@ -85,12 +88,13 @@ def asked_model(
         SystemExit: With status 1, if the server fails.
     """
     protocol = "rest" if rest else "grpc"
-    asked: Client | LocalModel = (
-        Client(server or THIS_MACHINE, protocol, model_name, timeout, batch_size)
-        if model is None
-        else LocalModel(model)
-    )
-    with contextlib.closing(asked):
+    with contextlib.ExitStack() as stack:
+        asked: Client | LocalModel = (
+            Client(server or THIS_MACHINE, protocol, model_name, timeout, batch_size)
+            if model is None
+            else LocalModel(stack.enter_context(folder_here(_version_at_url(model))))
+        )
+        stack.callback(asked.close)
         try:
             yield asked
         except ServerFailure as error:
@@ -237,6 +241,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _version_at_url(model: Place) -> Place:
+    """Of versions at a URL the newest, which alone is fetched; a folder as it is."""
+    if not isinstance(model, UrlPath) or (model / MODEL_FILE).is_file():
+        return model
+    return model / str(newest_version(model))
 
 
 def _version_folder(folder: pathlib.Path) -> pathlib.Path:

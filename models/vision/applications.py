@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from models.errors import UserError
-from models.vision.contract import Backbone, require_file
+from models.vision.contract import Backbone, weights_file
 
 
 @keras.saving.register_keras_serializable("seqloom")
@@ -39,8 +39,6 @@ class ApplicationsBackbone(Backbone):
             )
         self.preprocess = module.preprocess_input
         path = weights if weights not in (None, "imagenet") else None
-        if path is not None:
-            require_file(path)
         # Keras's networks have one dtype policy, that of their layers when they are made.
         before = keras.config.dtype_policy()
         keras.config.set_dtype_policy(self.dtype_policy)
@@ -51,7 +49,8 @@ class ApplicationsBackbone(Backbone):
                 input_shape=(picture_size, picture_size, 3),
             )
             if path is not None:
-                self.network.load_weights(path)
+                with weights_file(path) as file:
+                    self.network.load_weights(file)
         except (ValueError, OSError) as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"{network} with weights {weights!r}: {reason}") from None

@@ -1,7 +1,10 @@
 """The contract of the networks that read pictures."""
 
 import abc
+import contextlib
 import pathlib
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -19,7 +22,7 @@ class Backbone(keras.layers.Layer, abc.ABC):
     in training.
 
     Args:
-        weights: `imagenet`, the path of a Keras weights file, or None for first weights.
+        weights: `imagenet`, the path or URL of a Keras weights file, or None for first weights.
     """
 
     picture_size: int
@@ -61,14 +64,28 @@ def crop_square(pixels: tf.Tensor, size: int) -> tf.Tensor:
     return tf.ensure_shape(scaled, [*pixels.shape[:-3], size, size, 3])
 
 
-def require_file(path: str) -> pathlib.Path:
-    """The path of a weights file.
+@contextlib.contextmanager
+def weights_file(path: str) -> Iterator[pathlib.Path]:
+    """A weights file, or while the block runs a copy here of one at a URL, which Keras reads.
+
+    Args:
+        path: Its path, or its URL where TensorFlow knows such.
 
     Raises:
         UserError: If there is no such file.
     """
-    if not pathlib.Path(path).is_file():
+    try:
+        there = tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
+    except tf.errors.OpError as error:
+        raise UserError(f"{path}: no weights can be read from it ({error.message})") from None
+    if not there:
         raise UserError(
             f"{path}: no such weights file; name one of Keras (.weights.h5), 'imagenet', or null"
         )
-    return pathlib.Path(path)
+    if "://" not in path:
+        yield pathlib.Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="seqloom-weights-") as folder:
+        copy = pathlib.Path(folder, path.rpartition("/")[2])
+        tf.io.gfile.copy(path, str(copy))
+        yield copy

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.errors import UserError
-from models.vision.contract import Backbone, require_file
+from models.vision.contract import Backbone, weights_file
 from models.vision.imagenet import lite0_weights
 
 
@@ -199,7 +199,8 @@ class EfficientNetLite0(Backbone):
     def _load(self, path: str) -> None:
         model = keras.Sequential([keras.Input((self.picture_size,) * 2 + (3,)), self])
         try:
-            model.load_weights(require_file(path))
+            with weights_file(path) as file:
+                model.load_weights(file)
         except (ValueError, OSError) as error:
             raise UserError(
                 f"{path}: not weights of EfficientNet-Lite0 ({str(error).splitlines()[0]})"

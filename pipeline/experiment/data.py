@@ -108,7 +108,7 @@ class PictureOptions(Section):
         description="That network, small, tiny, or one of keras.applications by name.",
     )
     weights: str | None = Field(
-        "imagenet", description="imagenet, the path of a Keras weights file, or null for none."
+        "imagenet", description="imagenet, path or URL of a Keras weights file, or null for none."
     )
     max_pixels: PositiveInt = Field(
         50_000_000, description="Of a picture; larger ones are not decoded."

@@ -18,3 +18,6 @@ class DeploySection(Section):
     storage_class: str | None = Field(
         None, description="Of the volume with the versions (kubernetes); null is the default one."
     )
+    service_account: str | None = Field(
+        None, description="As which servers read versions at a URL (kubernetes)."
+    )

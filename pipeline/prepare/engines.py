@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from models.errors import UserError
 from pipeline.experiment import Experiment
-from pipeline.places import is_url
+from pipeline.experiment_file import workspace_of
+from pipeline.places import is_url, no_url
 from pipeline.prepare.array import ArrayRun
 from pipeline.prepare.job import Job
 from pipeline.prepare.pictures import picture_folder
@@ -27,6 +28,8 @@ def make_engine(experiment: Experiment, job: Job) -> Engine:
     """
     cluster = experiment.cluster
     if cluster.runner == "slurm":
+        root = workspace_of(experiment).root
+        no_url(root, "no logs of an array, whose nodes share a folder, can lie", "workspace")
         return ArrayRun(cluster, SlurmArray(experiment.submit.slurm)).run
     if cluster.runner == "dataflow":
         _check_urls(job)

@@ -1,11 +1,11 @@
 """Verbs that ask a model, served or exported."""
 
-import pathlib
 from typing import Annotated
 
 import typer
 
 from models.errors import UserError
+from pipeline.places import Place, place
 from pipeline.verbs.options import NOTHING, example, quiet_tensorflow
 
 app = typer.Typer()
@@ -13,8 +13,8 @@ app = typer.Typer()
 Server = Annotated[str, typer.Option(metavar="HOST:PORT", help="Server to ask.")]
 Rest = Annotated[bool, typer.Option("--rest", help="Ask over REST, not gRPC.")]
 ExportedModel = Annotated[
-    pathlib.Path | None,
-    typer.Option(metavar="DIR", help="An exported model to use in place of a server."),
+    str | None,
+    typer.Option(metavar="DIR", help="An exported model to use in place of a server; or its URL."),
 ]
 ModelName = Annotated[
     str, typer.Option(help="Name the model is served under, the experiment's export.model_name.")
@@ -40,7 +40,7 @@ def translate(
     _refuse_two_places(server, rest, model)
     from pipeline.translate import translate_standard_input
 
-    translate_standard_input(server, rest, model, model_name, batch_size, timeout, prefix)
+    translate_standard_input(server, rest, _place(model), model_name, batch_size, timeout, prefix)
 
 
 @app.command(
@@ -80,7 +80,9 @@ def generate(
     from serving.generation import Generation
 
     generation = Generation(max_tokens, temperature, top_k, top_p, seed)
-    generate_texts(prompts, generation, server, rest, model, model_name, batch_size, timeout)
+    generate_texts(
+        prompts, generation, server, rest, _place(model), model_name, batch_size, timeout
+    )
 
 
 @app.command(
@@ -110,13 +112,13 @@ def predict(
     from pipeline.predict import predict_standard_input
 
     predict_standard_input(
-        signature, input_name, is_json, server, rest, model, model_name, batch_size, timeout
+        signature, input_name, is_json, server, rest, _place(model), model_name, batch_size, timeout
     )
 
 
 @app.command(epilog=example("seqloom caption --server 127.0.0.1:8500 photo.jpg other.png"))
 def caption(
-    pictures: Annotated[list[pathlib.Path], typer.Argument(help="Files to caption.")],
+    pictures: Annotated[list[str], typer.Argument(help="Files to caption, or their URLs.")],
     server: Server = "",
     rest: Rest = False,
     model: ExportedModel = None,
@@ -124,7 +126,7 @@ def caption(
     batch_size: Annotated[int, typer.Option(min=1, help="Pictures a request.")] = 8,
     timeout: Timeout = 60.0,
     save_attention: Annotated[
-        pathlib.Path | None,
+        str | None,
         typer.Option(help="Folder for pictures of where each word looked.", metavar="FOLDER"),
     ] = None,
 ) -> None:
@@ -132,13 +134,16 @@ def caption(
     _refuse_two_places(server, rest, model)
     from pipeline.caption import caption_files
 
-    caption_files(pictures, server, rest, model, model_name, batch_size, timeout, save_attention)
+    files = [place(each) for each in pictures]
+    drawings = _place(save_attention)
+    caption_files(files, server, rest, _place(model), model_name, batch_size, timeout, drawings)
 
 
 @app.command(epilog=example("seqloom read-lips --server 127.0.0.1:8500 clip.mpg frames/"))
 def read_lips(
     clips: Annotated[
-        list[pathlib.Path], typer.Argument(help="Videos, and folders of frames.", metavar="CLIPS")
+        list[str],
+        typer.Argument(help="Videos, and folders of frames, or their URLs.", metavar="CLIPS"),
     ],
     server: Server = "",
     rest: Rest = False,
@@ -151,10 +156,15 @@ def read_lips(
     _refuse_two_places(server, rest, model)
     from pipeline import lips
 
-    lips.read_lips(clips, server, rest, model, model_name, max_frames, timeout)
+    paths = [place(each) for each in clips]
+    lips.read_lips(paths, server, rest, _place(model), model_name, max_frames, timeout)
 
 
-def _refuse_two_places(server: str, rest: bool, model: pathlib.Path | None) -> None:
+def _place(text: str | None) -> Place | None:
+    return None if text is None else place(text)
+
+
+def _refuse_two_places(server: str, rest: bool, model: str | None) -> None:
     """Hold a command that asks a model to one place of it; one here needs TensorFlow."""
     if model is not None and server:
         raise UserError("--model and --server were both given; keep one of the two")

@@ -101,15 +101,17 @@ def deploy(
     experiment: ExperimentFile,
     target: Annotated[str, typer.Option(help="docker or kubernetes.")],
     out: Annotated[
-        pathlib.Path | None,
+        str | None,
         typer.Option(metavar="DIR", help="Folder to write; deploy/TARGET in the workspace."),
     ] = None,
     overrides: Overrides = NOTHING,
 ) -> None:
     """Write a folder that runs the newest export in TensorFlow Serving 2.20."""
     from pipeline.deploy import deploy as stage
+    from pipeline.places import no_url, place
 
-    stage(*load(experiment, overrides), target, out, console())
+    folder = no_url(place(out), "no command is given its files", "--out") if out else None
+    stage(*load(experiment, overrides), target, folder, console())
 
 
 @app.command(epilog=example("seqloom playground --server localhost:8501"))

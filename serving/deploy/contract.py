@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from serving.server.url_folder import URL_POLL_SECONDS, URL_RETRIES, URL_RETRY_SECONDS
+
 IMAGE = "tensorflow/serving:2.20.0"
 PROGRAM = "/usr/bin/tensorflow_model_server"
 GRPC_PORT, REST_PORT = 8500, 8501
@@ -48,6 +50,9 @@ class Deployment:
         max_batch_size: Rows of a batch at most, and so of a request.
         batch_timeout_micros: A batch waits so long for more requests.
         storage_class: Of the volume that holds the versions; None for the cluster's default.
+        service_account: As which pods run; None for the namespace's default.
+        url: Where servers read the versions themselves, which `base` is then a copy of; None
+            where they are given a folder.
     """
 
     model_name: str
@@ -60,11 +65,18 @@ class Deployment:
     max_batch_size: int = 32
     batch_timeout_micros: int = 5000
     storage_class: str | None = None
+    service_account: str | None = None
+    url: str | None = None
 
     @property
     def label(self) -> str:
         """The model's name as names of services and Kubernetes' objects may be."""
         return re.sub(r"[^a-z0-9]+", "-", self.model_name.lower()).strip("-")[:40].strip("-")
+
+    @property
+    def served_base(self) -> str:
+        """The folder of versions as the server sees it."""
+        return self.url or str(MODELS / self.model_name)
 
     @property
     def request_bytes(self) -> int:
@@ -94,8 +106,19 @@ class Deployment:
             # It would take the machine's processors for its own.
             f"--tensorflow_intra_op_parallelism={self.cpus}",
             f"--tensorflow_inter_op_parallelism={self.cpus}",
+            *self._loading,
+        ]
+
+    @property
+    def _loading(self) -> list[str]:
+        """Flags of how versions are looked for, and loaded."""
+        if self.url is None:
             # Whoever restarts the container tries again; here its ports would stay closed.
-            "--max_num_load_retries=0",
+            return ["--max_num_load_retries=0"]
+        return [
+            f"--file_system_poll_wait_seconds={URL_POLL_SECONDS}",
+            f"--max_num_load_retries={URL_RETRIES}",
+            f"--load_retry_interval_micros={URL_RETRY_SECONDS * 1_000_000}",
         ]
 
 

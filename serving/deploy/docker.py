@@ -8,8 +8,11 @@ import yaml
 from serving.deploy import contract
 from serving.deploy.contract import CONFIG, GRPC_PORT, IMAGE, MODELS, PROGRAM, REST_PORT, Deployment
 from serving.deploy.server_files import server_files
+from serving.server.url_folder import URL_POLL_SECONDS
 
 _MIB = 1 << 20
+# What tells a client of Google's storage who it is, and where that lies in the container.
+_CREDENTIALS, _KEY = "GOOGLE_APPLICATION_CREDENTIALS", "/credentials.json"
 
 
 class Docker(contract.Target):
@@ -46,10 +49,7 @@ def _service(deployment: Deployment) -> dict[str, Any]:
         "security_opt": ["no-new-privileges:true"],
         "restart": "unless-stopped",
         "ports": [f"127.0.0.1:{port}:{port}" for port in (GRPC_PORT, REST_PORT)],
-        "volumes": [
-            _mount(str(deployment.base), str(MODELS / name)),
-            _mount("./config", str(CONFIG)),
-        ],
+        **_versions(deployment),
         "healthcheck": {
             "test": ["CMD", "bash", "-c", health],
             "interval": "10s",
@@ -69,6 +69,19 @@ def _service(deployment: Deployment) -> dict[str, Any]:
     }
 
 
+def _versions(deployment: Deployment) -> dict[str, Any]:
+    """What the container is given to read: its files, and the versions or what opens their URL."""
+    config = _mount("./config", str(CONFIG))
+    if deployment.url is None:
+        models = _mount(str(deployment.base), str(MODELS / deployment.model_name))
+        return {"volumes": [models, config]}
+    key = f"${{{_CREDENTIALS}:?name the file with the key of a service account}}"
+    return {
+        "environment": {_CREDENTIALS: _KEY},
+        "volumes": [_mount(key, _KEY), config],
+    }
+
+
 def start_seconds(deployment: Deployment) -> int:
     """How long a start may take: far longer than it took here, where nothing else ran."""
     return max(120, round(10 * deployment.measured.load_seconds))
@@ -80,18 +93,21 @@ def _mount(source: str, target: str) -> dict[str, Any]:
 
 def _readme(deployment: Deployment) -> str:
     name, measured = deployment.model_name, deployment.measured
+    pause = f"{URL_POLL_SECONDS} s" if deployment.url else "second"
+    key = f"""
+    export {_CREDENTIALS}=KEY.json    # of a service account that reads the bucket"""
     return f"""# {name} in Docker
-
+{key if deployment.url else ""}
     docker compose up --detach --wait
     curl http://127.0.0.1:{REST_PORT}/v1/models/{name}
     docker compose down
 
-runs `{IMAGE}` on `{deployment.base}`,
-which it looks into every second: what `seqloom export` writes there later is served without a
+runs `{IMAGE}` on `{deployment.url or deployment.base}`,
+which it looks into every {pause}: what `seqloom export` writes there later is served without a
 restart. Ports {GRPC_PORT} (gRPC) and {REST_PORT} (REST, and Prometheus's page at
 `/monitoring/prometheus/metrics`) are open to this machine alone; change `ports` to let others in,
 and put TLS before them then. The server runs as user {contract.USER}, who must be able to read the
-versions.
+{"file with the key" if deployment.url else "versions"}.
 
 Version {deployment.version} took {measured.peak_bytes / _MIB:,.0f} MiB with full batches of \
 {deployment.max_batch_size}, {measured.model_bytes / _MIB:,.0f} of them its own, and

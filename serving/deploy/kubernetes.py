@@ -9,6 +9,7 @@ from serving.deploy.contract import GRPC_PORT, IMAGE, REST_PORT, Deployment
 from serving.deploy.kubernetes_pod import labels, pod_template
 from serving.deploy.kubernetes_yaml import kubernetes_models, to_yaml
 from serving.deploy.server_files import server_files
+from serving.server.url_folder import URL_POLL_SECONDS
 
 _MIB = 1 << 20
 _TARGET_CPU_PERCENT = 70
@@ -17,7 +18,7 @@ _PATIENCE_SECONDS = 300
 
 
 class Kubernetes(contract.Target):
-    """Servers that read versions from a volume, which `upload.sh` copies the export to.
+    """Servers that read versions from a volume, which `upload.sh` copies the export to, or a URL.
 
     Raises:
         UserError: If Kubernetes' client is not installed.
@@ -36,13 +37,12 @@ class Kubernetes(contract.Target):
             "service.yaml": _service(client, deployment),
             "autoscaler.yaml": _autoscaler(client, deployment),
             "disruption-budget.yaml": _disruption_budget(client, deployment),
-            "volume-claim.yaml": upload.volume_claim(client, deployment),
-            "upload/pod.yaml": upload.pod(client, deployment),
+            **upload.manifests(client, deployment),
             "monitoring/service-monitor.yaml": _service_monitor(deployment),
         }
         return {
             **{path: to_yaml([manifest]) for path, manifest in manifests.items()},
-            "upload/upload.sh": upload.script(deployment),
+            **upload.scripts(deployment),
             "README.md": _readme(deployment),
         }
 
@@ -151,25 +151,37 @@ def _service_monitor(deployment: Deployment) -> dict[str, Any]:
     }
 
 
+def _versions(deployment: Deployment) -> str:
+    """How versions come to the servers."""
+    if deployment.url is None:
+        return """Later versions are copied by `sh upload/upload.sh FOLDER`, and
+servers take them up by themselves, one look a second. The volume is claimed as `ReadWriteMany`,
+since the servers of all machines read it. Where the cluster's default has no such storage, name a
+class that has it in `deploy.storage_class` of the experiment."""
+    account = deployment.service_account or "default"
+    return f"""Servers read the versions themselves, at
+`{deployment.url}`, and look there every {URL_POLL_SECONDS} s for what `seqloom export`
+has written. They do so as the service account `{account}` of the namespace
+(`deploy.service_account`): let it read the bucket, on GKE by Workload Identity Federation."""
+
+
 def _readme(deployment: Deployment) -> str:
     name, measured = deployment.model_name, deployment.measured
     mib = {"peak": measured.peak_bytes, "own": measured.model_bytes}
     peak, own = (f"{size / _MIB:,.0f}" for size in mib.values())
+    copying = f"""
+    sh upload/upload.sh          # copies version {deployment.version} to the volume"""
     return f"""# {name} on Kubernetes
-
-    sh upload/upload.sh          # copies version {deployment.version} to the volume
+{"" if deployment.url else copying}
     kubectl apply -f .
     kubectl rollout status deployment/{deployment.label}
     kubectl port-forward service/{deployment.label} {REST_PORT} {GRPC_PORT}
 
 runs `{IMAGE}`, {deployment.replicas} servers at least and {deployment.max_replicas} at most, in
-the namespace of `kubectl`'s context. Later versions are copied by `sh upload/upload.sh FOLDER`, and
-servers take them up by themselves, one look a second. Where the Prometheus operator runs, `kubectl
-apply -f monitoring` lets it read the servers' metrics.
+the namespace of `kubectl`'s context. Where the Prometheus operator runs, `kubectl apply -f
+monitoring` lets it read the servers' metrics.
 
-The volume is claimed as `ReadWriteMany`, since the servers of all machines read it. Where the
-cluster's default has no such storage, name a class that has it in `deploy.storage_class` of the
-experiment.
+{_versions(deployment)}
 
 Memory: version {deployment.version} took {peak} MiB with full batches of
 {deployment.max_batch_size}, {own} of them its own. A server asks for a quarter more, and may use as

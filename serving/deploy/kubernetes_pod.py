@@ -50,16 +50,12 @@ def pod_template(client: ModuleType, deployment: Deployment, config: dict[str, s
             share_process_namespace=True,
             termination_grace_period_seconds=DRAIN_SECONDS + _LAST_SECONDS,
             automount_service_account_token=False,
+            service_account_name=deployment.service_account,
             security_context=pod_security(client),
             topology_spread_constraints=[_spread(client, deployment)],
             containers=[_container(client, deployment)],
             volumes=[
-                client.V1Volume(
-                    name="models",
-                    persistent_volume_claim=client.V1PersistentVolumeClaimVolumeSource(
-                        claim_name=deployment.label, read_only=True
-                    ),
-                ),
+                *_models(client, deployment),
                 client.V1Volume(
                     name="config",
                     config_map=client.V1ConfigMapVolumeSource(name=deployment.label),
@@ -68,6 +64,14 @@ def pod_template(client: ModuleType, deployment: Deployment, config: dict[str, s
             ],
         ),
     )
+
+
+def _models(client: ModuleType, deployment: Deployment) -> list[Any]:
+    """The volume with the versions, where they are not at a URL."""
+    if deployment.url:
+        return []
+    source = client.V1PersistentVolumeClaimVolumeSource(claim_name=deployment.label, read_only=True)
+    return [client.V1Volume(name="models", persistent_volume_claim=source)]
 
 
 def pod_security(client: ModuleType) -> Any:
@@ -100,6 +104,7 @@ def _spread(client: ModuleType, deployment: Deployment) -> Any:
 
 
 def _container(client: ModuleType, deployment: Deployment) -> Any:
+    places = {} if deployment.url else {"models": MODELS}
     return client.V1Container(
         name="serving",
         image=IMAGE,
@@ -122,8 +127,10 @@ def _container(client: ModuleType, deployment: Deployment) -> Any:
         ),
         security_context=container_security(client),
         volume_mounts=[
-            client.V1VolumeMount(name="models", mount_path=str(MODELS), read_only=True),
-            client.V1VolumeMount(name="config", mount_path=str(CONFIG), read_only=True),
+            *(
+                client.V1VolumeMount(name=name, mount_path=str(path), read_only=True)
+                for name, path in {**places, "config": CONFIG}.items()
+            ),
             client.V1VolumeMount(name="scratch", mount_path="/tmp"),
         ],
     )

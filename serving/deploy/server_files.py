@@ -3,7 +3,7 @@
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.deploy.contract import MODELS, Deployment
+from serving.deploy.contract import Deployment
 from serving.server.text_config import BatchingParameters, MonitoringConfig
 
 # Batches of each signature that may wait. Requests of a deeper queue would time out in it.
@@ -23,7 +23,7 @@ def _models(deployment: Deployment) -> str:
     config = model_server_config_pb2.ModelServerConfig()
     model = config.model_config_list.config.add()
     model.name = deployment.model_name
-    model.base_path = str(MODELS / deployment.model_name)
+    model.base_path = deployment.served_base
     model.model_platform = "tensorflow"
     model.model_version_policy.latest.num_versions = 1
     return text_format.MessageToString(config)

@@ -1,5 +1,6 @@
 """How versions come to the volume that the servers on Kubernetes read."""
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -9,6 +10,21 @@ from serving.deploy.kubernetes_pod import container_security, labels, pod_securi
 _GIB = 1 << 30
 # Versions that the volume has room for.
 _VERSIONS = 10
+
+
+def manifests(client: ModuleType, deployment: Deployment) -> Mapping[str, Any]:
+    """The volume's claim and the pod that fills it; none where versions are at a URL."""
+    if deployment.url:
+        return {}
+    return {
+        "volume-claim.yaml": volume_claim(client, deployment),
+        "upload/pod.yaml": pod(client, deployment),
+    }
+
+
+def scripts(deployment: Deployment) -> Mapping[str, str]:
+    """The script that copies a version; none where versions are at a URL."""
+    return {} if deployment.url else {"upload/upload.sh": script(deployment)}
 
 
 def volume_claim(client: ModuleType, deployment: Deployment) -> Any:

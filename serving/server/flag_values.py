@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from serving.server.options import Value
+from serving.server.url_folder import Folder, folder_of
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
@@ -30,6 +31,10 @@ def _boolean(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError(text)
     return text == "true"
+
+
+def _folder(text: str) -> Folder | None:
+    return folder_of(text) if text else None
 
 
 def _path(text: str) -> pathlib.Path | None:
@@ -71,7 +76,7 @@ def _micros(text: str) -> float:
 
 NAME = Kind(_name, "NAME")
 TEXT = Kind(str, "TEXT")
-FOLDER = Kind(_path, "FOLDER")
+FOLDER = Kind(_folder, "FOLDER")
 FILE = Kind(_path, "FILE")
 NUMBER = Kind(whole(32), "WHOLE_NUMBER")
 FRACTION = Kind(_fraction, "NUMBER")

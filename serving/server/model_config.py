@@ -1,7 +1,6 @@
 """Which models to serve, as TensorFlow Serving's `ModelServerConfig` says it."""
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Mapping
 
@@ -13,6 +12,7 @@ from tensorflow_serving.config.file_system_storage_path_source_pb2 import (
 
 from serving.server.status import ServingError, invalid_argument
 from serving.server.text_config import read_text_proto
+from serving.server.url_folder import Folder, folder_of
 from serving.server.version_choice import All, Latest, Specific, VersionChoice
 
 _PLATFORM = "tensorflow"
@@ -24,13 +24,13 @@ class ModelConfig:
 
     Attributes:
         name: Name that requests give.
-        base_path: Folder that holds one folder a version.
+        base_path: Folder that holds one folder a version, or its URL.
         choice: Which of them are served.
         labels: Version number by the label that requests may give in its place.
     """
 
     name: str
-    base_path: pathlib.Path
+    base_path: Folder
     choice: VersionChoice = Latest()
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
@@ -59,7 +59,8 @@ def from_proto(config: model_server_config_pb2.ModelServerConfig) -> list[ModelC
     models = config.model_config_list.config
     _check_names(models)
     for model in models:
-        if not os.path.isabs(model.base_path):
+        folder = folder_of(model.base_path)
+        if isinstance(folder, pathlib.Path) and not folder.is_absolute():
             raise invalid_argument(
                 f"Expected model {model.name} to have an absolute path or URI; got "
                 f"base_path()={model.base_path}"
@@ -69,7 +70,7 @@ def from_proto(config: model_server_config_pb2.ModelServerConfig) -> list[ModelC
     return [
         ModelConfig(
             model.name,
-            pathlib.Path(model.base_path),
+            folder_of(model.base_path),
             _choice(model.model_version_policy),
             dict(model.version_labels),
         )

@@ -5,9 +5,10 @@ import pathlib
 from collections.abc import Callable, Mapping
 
 from models.errors import UserError
+from serving.server.url_folder import Folder, UrlFolder, check_served
 
 # What a flag of the command line sets an option to.
-Value = str | int | float | bool | pathlib.Path
+Value = str | int | float | bool | Folder
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 
@@ -31,8 +32,8 @@ class ServerOptions:
 
     Attributes:
         model_name: Name that requests give.
-        base_path: Folder that holds one folder a version, each named by an integer; None where
-            a file names the models.
+        base_path: Folder that holds one folder a version, each named by an integer, or its URL;
+            None where a file names the models.
         model_config_file: `ModelServerConfig` in text format; name and base path are not heeded
             beside it, as in TensorFlow Serving.
         model_config_file_poll_wait_seconds: Pause between two looks into that file; 0 reads it
@@ -81,7 +82,7 @@ class ServerOptions:
     """
 
     model_name: str = "default"
-    base_path: pathlib.Path | None = None
+    base_path: Folder | None = None
     model_config_file: pathlib.Path | None = None
     model_config_file_poll_wait_seconds: float = 0.0
     allow_version_labels_for_unavailable_models: bool = False
@@ -168,7 +169,9 @@ def _check_base_path(options: ServerOptions) -> None:
             "neither model_base_path nor model_config_file was given: name the folder of one "
             "model, or the file that lists several"
         )
-    if not options.base_path.is_dir():
+    if isinstance(options.base_path, UrlFolder):
+        check_served(str(options.base_path), "model_base_path")
+    elif not options.base_path.is_dir():
         raise UserError(
             f"{options.base_path}: no such folder. It is the base path of the model "
             f"{options.model_name!r} and should hold a folder a version (1, 2, ...): export a "

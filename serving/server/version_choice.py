@@ -2,8 +2,8 @@
 
 import abc
 import dataclasses
-import pathlib
 
+from serving.server.url_folder import Folder
 from serving.server.version_folders import latest
 
 
@@ -11,7 +11,7 @@ class VersionChoice(abc.ABC):
     """Chooses among the versions that lie on disk, each time they are looked at."""
 
     @abc.abstractmethod
-    def choose(self, versions: dict[int, pathlib.Path]) -> dict[int, pathlib.Path]:
+    def choose(self, versions: dict[int, Folder]) -> dict[int, Folder]:
         """Choose the versions to serve.
 
         Args:
@@ -32,7 +32,7 @@ class Latest(VersionChoice):
 
     count: int = 1
 
-    def choose(self, versions: dict[int, pathlib.Path]) -> dict[int, pathlib.Path]:
+    def choose(self, versions: dict[int, Folder]) -> dict[int, Folder]:
         """Choose the highest numbers."""
         return latest(versions, max(self.count, 1))
 
@@ -41,7 +41,7 @@ class Latest(VersionChoice):
 class All(VersionChoice):
     """Every version."""
 
-    def choose(self, versions: dict[int, pathlib.Path]) -> dict[int, pathlib.Path]:
+    def choose(self, versions: dict[int, Folder]) -> dict[int, Folder]:
         """Choose all of them."""
         return dict(versions)
 
@@ -56,6 +56,6 @@ class Specific(VersionChoice):
 
     numbers: frozenset[int]
 
-    def choose(self, versions: dict[int, pathlib.Path]) -> dict[int, pathlib.Path]:
+    def choose(self, versions: dict[int, Folder]) -> dict[int, Folder]:
         """Choose those named."""
         return {number: path for number, path in versions.items() if number in self.numbers}

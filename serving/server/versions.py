@@ -12,6 +12,7 @@ import grpc
 
 from serving.server.saved_model import SavedModelSession
 from serving.server.status import ServingError
+from serving.server.url_folder import Folder, version_here
 from serving.server.version_choice import Latest, VersionChoice
 from serving.server.version_folders import versions_on_disk
 from serving.server.version_policy import State, next_action
@@ -35,7 +36,7 @@ class Version:
     """
 
     number: int
-    path: pathlib.Path
+    path: Folder
     state: State = State.START
     error: ServingError | None = None
     session: SavedModelSession | None = None
@@ -81,7 +82,7 @@ class ModelVersions:
     def __init__(
         self,
         name: str,
-        base_path: pathlib.Path,
+        base_path: Folder,
         rules: LoadRules,
         choice: VersionChoice = _NEWEST,
     ):
@@ -112,7 +113,7 @@ class ModelVersions:
         """Begin to look for versions and to load them."""
         self._thread.start()
 
-    def configure(self, base_path: pathlib.Path, choice: VersionChoice) -> None:
+    def configure(self, base_path: Folder, choice: VersionChoice) -> None:
         """Serve these versions from now on.
 
         Args:
@@ -227,7 +228,7 @@ class ModelVersions:
             _log.warning(text)
         self._complaint = text
 
-    def _reconcile(self, wanted: dict[int, pathlib.Path]) -> None:
+    def _reconcile(self, wanted: dict[int, Folder]) -> None:
         with self._changed:
             self._failed = {n: error for n, error in self._failed.items() if n in wanted}
             self._wanted = frozenset(wanted)
@@ -283,9 +284,10 @@ class ModelVersions:
                 break
         return self._attempt(version.path)
 
-    def _attempt(self, path: pathlib.Path) -> SavedModelSession:
+    def _attempt(self, path: Folder) -> SavedModelSession:
         try:
-            return self._rules.load(path)
+            with version_here(path) as folder:
+                return self._rules.load(folder)
         except ServingError:
             raise
         except Exception as error:

@@ -6,8 +6,10 @@ import rich.console
 from models.errors import UserError
 from pipeline import deploy as stage
 from pipeline.experiment import Experiment
+from pipeline.places import place
 from pipeline.workspace import Workspace
 from serving.deploy.contract import Measured
+from serving.server import url_folder
 from tests.command import seqloom
 
 CONFIG = "configs/demo.yaml"
@@ -63,6 +65,34 @@ def test_a_file_is_no_folder(exported, tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(UserError, match="is a file"):
         written(exported[0], tmp_path / "out")
+
+
+def test_a_version_at_a_url_is_measured_here_and_served_there(
+    exported, store, tmp_path, monkeypatch
+):
+    _, asked = exported
+    monkeypatch.chdir(tmp_path)
+    base = place(store) / "run" / "export" / "translation"
+    for name in ("2/saved_model.pb", "2/variables/a", "11/saved_model.pb", "12/variables/a"):
+        (base / name).write_bytes(b"content of " + name.encode())
+    workspace = Workspace(place(store) / "run")
+    with pytest.raises(UserError, match=f"workspace: {base}: .* read gs://, and no ram://"):
+        written(workspace)
+    seen = []
+    measure = stage.measure
+    monkeypatch.setattr(url_folder, "SERVED_SCHEMES", ("ram",))
+    monkeypatch.setattr(
+        stage,
+        "measure",
+        lambda version, *given: (
+            seen.append((version / "saved_model.pb").read_text()) or measure(version, *given)
+        ),
+    )
+    folder = written(workspace)
+    # 12 has not come whole.
+    assert asked == [("11", 32, 2)] and seen == ["content of 11/saved_model.pb"]
+    assert folder == tmp_path / "runs" / "run" / "deploy" / "docker"
+    assert f'base_path: "{base}"' in (folder / "config" / "models.config").read_text()
 
 
 def test_the_most_servers_are_not_below_the_least(exported):

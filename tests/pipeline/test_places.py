@@ -13,7 +13,6 @@ import tensorflow as tf
 from models.errors import UserError
 from pipeline.batches import read_pairs
 from pipeline.cli import main
-from pipeline.deploy import deploy
 from pipeline.experiment import Experiment
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.export import export, is_exported, versions
@@ -22,7 +21,6 @@ from pipeline.prepare import job
 from pipeline.prepare.engine import FileSystems
 from pipeline.prepare.manifest import load_manifest
 from pipeline.prepare.run import prepare
-from pipeline.serve import serve_stage
 from pipeline.stages import run_stages
 from pipeline.tensorflow_files import record_files
 from pipeline.train.checkpoints import latest_best
@@ -159,7 +157,7 @@ def test_prepare_leaves_nothing_here_of_a_workspace_at_a_url(
     monkeypatch.setattr(job, "tempfile", Watched(made))
     path = prepared_folder / "tiny.yaml"
     wrong = [[], [f"data.train.0.path={store}/no.tsv"], [f"data.train.0.path={empty}"]]
-    wrong.append(["cluster={runner: flink}"])
+    wrong += [["cluster={runner: flink}"], ["cluster={runner: slurm}"]]
     for settings in wrong:
         experiment = load_experiment(path, [f"workspace={store}/run", *settings])
         with pytest.raises(UserError) if settings else contextlib.nullcontext():
@@ -201,15 +199,7 @@ def test_a_workspace_at_a_url_holds_the_whole_run(store, prepared_folder, consol
     assert export(experiment, workspace, console) == workspace.export / "translation" / "2"
 
 
-def test_what_needs_a_folder_says_so(store, prepared_folder, console):
-    experiment = load_experiment(prepared_folder / "tiny.yaml", [f"workspace={store}/run"])
-    workspace = workspace_of(experiment)
-    for refused in (
-        lambda: serve_stage(experiment, workspace, None, {}),
-        lambda: deploy(experiment, workspace, "docker", None, console),
-    ):
-        with pytest.raises(UserError, match=f"^workspace: {store}/run.* is a URL, at which"):
-            refused()
+def test_training_where_tensorflow_has_no_file_system_is_refused(prepared_folder):
     elsewhere = workspace_of(
         load_experiment(prepared_folder / "tiny.yaml", ["workspace=s3://b/run"])
     )

@@ -125,6 +125,12 @@ def test_weights_of_a_file_are_loaded_and_others_refused(tmp_path):
     again.build()
     for one, other in zip(first.weights, again.weights, strict=True):
         np.testing.assert_array_equal(one, other)
+    tf.io.gfile.copy(path, "ram://weights/lite0.weights.h5")
+    remote = make_backbone("EfficientNetLite0", "ram://weights/lite0.weights.h5")
+    remote.build()
+    np.testing.assert_array_equal(remote.weights[0], first.weights[0])
+    with pytest.raises(UserError, match="s3://bucket/a.weights.h5: .*'s3' not implemented"):
+        make_backbone("EfficientNetLite0", "s3://bucket/a.weights.h5").build()
     with pytest.raises(UserError, match="no such weights file"):
         make_backbone("EfficientNetLite0", str(tmp_path / "nowhere.h5")).build()
     torn = tmp_path / "torn.weights.h5"

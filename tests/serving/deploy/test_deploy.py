@@ -1,5 +1,6 @@
 """Folders that run TensorFlow Serving: what its files say, and that a server can be run by them."""
 
+import dataclasses
 import subprocess
 import sys
 import urllib.request
@@ -43,6 +44,13 @@ def manifests(deployment):
     pytest.importorskip("kubernetes", reason="needs the extra kubernetes")
     files = make_target("kubernetes").files(deployment)
     return {path: yaml.safe_load(text) for path, text in files.items() if path.endswith(".yaml")}
+
+
+@pytest.fixture
+def at_url(deployment):
+    return dataclasses.replace(
+        deployment, url="gs://bucket/run/export/translation", service_account="reader"
+    )
 
 
 def test_an_unknown_target_is_told_with_those_there_are():
@@ -193,6 +201,41 @@ def test_pods_are_replaced_when_a_file_of_the_server_changes(deployment):
 
     other = Deployment(**{**deployment.__dict__, "batch_timeout_micros": 1})
     assert digest(deployment) == digest(deployment) != digest(other)
+
+
+def test_versions_at_a_url_need_no_volume_and_are_looked_for_seldom(at_url):
+    pytest.importorskip("kubernetes", reason="needs the extra kubernetes")
+    validator = pytest.importorskip("kubernetes_validate", reason="needs the extra dev")
+    files = make_target("kubernetes").files(at_url)
+    assert not [path for path in files if "upload" in path or "volume" in path]
+    assert "upload" not in files["README.md"] and "`reader`" in files["README.md"]
+    manifests = {path: yaml.safe_load(files[path]) for path in files if path.endswith(".yaml")}
+    for path, manifest in manifests.items():
+        if not path.startswith("monitoring"):
+            validator.validate(manifest, RELEASES[-1], strict=True)
+    models = manifests["config.yaml"]["data"]["models.config"]
+    assert f'base_path: "{at_url.url}"' in models
+    pod = manifests["deployment.yaml"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "reader"
+    assert {one["name"] for one in pod["volumes"]} == {"config", "scratch"}
+    (container,) = pod["containers"]
+    assert {one["name"] for one in container["volumeMounts"]} == {"config", "scratch"}
+    flags = parse([word for word in container["args"] if "port=" not in word])
+    assert flags["file_system_poll_wait_seconds"] == 30
+    # A version whose files are still coming is tried for a minute.
+    assert flags["max_num_load_retries"] * flags["load_retry_interval_seconds"] == 60
+
+
+def test_a_container_reads_a_url_by_a_key_that_it_is_given(at_url, tmp_path):
+    folder = written(at_url, "docker", tmp_path)
+    service = yaml.safe_load((folder / "compose.yaml").read_text())["services"]["serving"]
+    mounts = {mount["target"]: mount["source"] for mount in service["volumes"]}
+    assert mounts.keys() == {"/credentials.json", "/config"}
+    assert mounts["/credentials.json"].startswith("${GOOGLE_APPLICATION_CREDENTIALS:?")
+    assert service["environment"] == {"GOOGLE_APPLICATION_CREDENTIALS": "/credentials.json"}
+    assert at_url.url in (folder / "config" / "models.config").read_text()
+    readme = (folder / "README.md").read_text()
+    assert f"`{at_url.url}`" in readme and str(at_url.base) not in readme
 
 
 def test_names_of_objects_are_names_of_services(base_path):
