@@ -6,7 +6,7 @@ training run that is resumed asks for the same epoch and skips what it has seen.
 
 import random
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -39,6 +39,13 @@ Marked = tuple[dict[str, tf.RaggedTensor | tf.Tensor], tf.RaggedTensor]
 Mark = Callable[..., Marked]
 
 
+class _Files(NamedTuple):
+    """Record files."""
+
+    paths: Any  # a list, or strings [F]
+    compression: str  # of them all, as TensorFlow names it
+
+
 class Pairs(NamedTuple):
     """Pairs of a split, in the order of its records."""
 
@@ -59,6 +66,63 @@ class Pairs(NamedTuple):
         )
 
 
+class Epochs:
+    """Batches of epochs, shuffled.
+
+    What makes them is traced once for all epochs, of which a small corpus has hundreds.
+
+    Args:
+        shards: Record files.
+        options: Budget, pool and shapes.
+        mark: Of the task.
+        seed: Of the experiment.
+        texts: Give `mark` the texts of the sources.
+        pictures: Give `mark` this of the records' pictures.
+        together: Records about one picture follow each other, in place of those of like length.
+        clips: The pictures are clips, whose frames the source ids number.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Place],
+        options: BatchOptions,
+        mark: Mark,
+        seed: int,
+        texts: bool = False,
+        pictures: Kind | None = None,
+        together: bool = False,
+        clips: bool = False,
+    ):
+        self._shards = shards
+        self._seed = seed
+        asked = _asked(texts, pictures)
+        rows = _rows(shards, pictures, clips)
+
+        def cut(seeds: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
+            return _cut(pool, options, mark, rows, together, seeds)
+
+        def make(files: _Files, epoch: tf.Tensor, skip: tf.Tensor) -> tf.data.Dataset:
+            return _seeded(files, options, seed, epoch, asked).flat_map(cut).skip(skip)
+
+        self._make = tf.function(make)
+
+    def batches(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
+        """The batches of one epoch.
+
+        Args:
+            epoch: From 0; each has an order of its own.
+            skip: Batches left out at the start.
+
+        Returns:
+            A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
+        """
+        files = _shuffled(self._shards, self._seed, epoch)
+        numbers = (tf.constant(each, tf.int64) for each in (epoch, skip))
+        made = self._make(files._replace(paths=tf.constant(files.paths, tf.string)), *numbers)
+        made.made_by = self._make  # Which it calls while it is read.
+        return _ahead(made)
+
+
 def training_batches(
     shards: Sequence[Place],
     options: BatchOptions,
@@ -66,35 +130,10 @@ def training_batches(
     seed: int,
     epoch: int,
     skip: int = 0,
-    texts: bool = False,
-    pictures: Kind | None = None,
-    together: bool = False,
-    clips: bool = False,
+    **asks: Any,
 ) -> tf.data.Dataset:
-    """Batches of one epoch, shuffled.
-
-    Args:
-        shards: Record files.
-        options: Budget, pool and shapes.
-        mark: Of the task.
-        seed: Of the experiment.
-        epoch: From 0; each has an order of its own.
-        skip: Batches left out at the start.
-        texts: Give `mark` the texts of the sources.
-        pictures: Give `mark` this of the records' pictures.
-        together: Records about one picture follow each other, in place of those of like length.
-        clips: The pictures are clips, whose frames the source ids number.
-
-    Returns:
-        A dataset of (inputs, labels), as `mark` makes them, int32, padded on the right.
-    """
-    pools = _shuffled(shards, options, seed, epoch, _asked(texts, pictures))
-    rows = _rows(shards, pictures, clips)
-
-    def cut(seeds: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.data.Dataset:
-        return _cut(pool, options, mark, rows, together, seeds)
-
-    return _ahead(pools.flat_map(cut).skip(skip))
+    """Batches of one epoch; arguments as of `Epochs` and its `batches`."""
+    return Epochs(shards, options, mark, seed, **asks).batches(epoch, skip)
 
 
 def epoch_length(
@@ -109,7 +148,7 @@ def epoch_length(
 ) -> int:
     """How many batches `training_batches` gives, by planning them all; arguments as there."""
     asked = _asked(False, pictures if together else None)
-    pools = _shuffled(shards, options, seed, epoch, asked)
+    pools = _seeded(_shuffled(shards, seed, epoch), options, seed, epoch, asked)
 
     def count(seeds: tf.Tensor, pool: dict[str, tf.RaggedTensor]) -> tf.Tensor:
         return tf.shape(_plan(pool, options, together, seeds)[1], tf.int64)[0]
@@ -128,20 +167,20 @@ def validation_batches(
 ) -> tf.data.Dataset:
     """The same batches every time, longest rows together; else as `training_batches`."""
     asked = _asked(texts, pictures)
-    pools = _pools(record_files(shards), options.shuffle_pool, asked)
+    pools = _pools(_files(shards), options.shuffle_pool, asked)
     rows = _rows(shards, pictures, clips)
     return _ahead(pools.flat_map(lambda pool: _cut(pool, options, mark, rows, together, None)))
 
 
 def count_batches(shards: Sequence[Place], options: BatchOptions) -> int:
     """Batches of an epoch; epochs differ by a few, since their pools differ."""
-    pools = _pools(record_files(shards), options.shuffle_pool)
+    pools = _pools(_files(shards), options.shuffle_pool)
     return sum(len(plan_batches(_lengths(pool).numpy(), options, None)[1]) for pool in pools)
 
 
 def length_range(shards: Sequence[Place]) -> tuple[int, int]:
     """Least and greatest length of a pair's longer side, with its mark; 0 without pairs."""
-    pools = _pools(record_files(shards), _PARSED_AT_ONCE)
+    pools = _pools(_files(shards), _PARSED_AT_ONCE)
     longer = [_lengths(pool).numpy().max(1) for pool in pools]  # [P] each
     if not longer:
         return 0, 0
@@ -158,7 +197,7 @@ def read_pairs(shards: Sequence[Place], limit: int | None = None) -> Pairs:
     pairs = Pairs([], [], [], [], [])
     if not shards:
         return pairs
-    records = _records(record_files(shards))
+    records = _records(_files(shards))
     records = records.take(-1 if limit is None else limit).batch(_PARSED_AT_ONCE)
     spec = _spec(SOURCE, TARGET, SOURCE_TEXT, TARGET_TEXT, PICTURE, PICTURE_SHARD)
     for batch in records.map(lambda records: tf.io.parse_example(records, spec)):
@@ -203,16 +242,19 @@ def _spec(*names: str) -> dict:
     return {name: known[name] for name in names}
 
 
-def _records(paths: Sequence[str]) -> tf.data.Dataset:
+def _files(shards: Sequence[Place]) -> _Files:
+    paths = record_files(shards)
+    return _Files(paths, "GZIP" if paths and paths[0].endswith(".gz") else "")
+
+
+def _records(files: _Files) -> tf.data.Dataset:
     """Serialized records of the files, one file after another."""
-    return tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(
-        lambda path: tf.data.TFRecordDataset(
-            path, compression_type="GZIP" if paths[0].endswith(".gz") else ""
-        )
+    return tf.data.Dataset.from_tensor_slices(files.paths).flat_map(
+        lambda path: tf.data.TFRecordDataset(path, compression_type=files.compression)
     )
 
 
-def _pools(paths: Sequence[str], size: int, asked: Sequence[str] = ()) -> tf.data.Dataset:
+def _pools(files: _Files, size: int, asked: Sequence[str] = ()) -> tf.data.Dataset:
     """Pools of `size` pairs, ragged int32 ids [P, (S)] and [P, (T)], without marks.
 
     With other features of the records as they are asked for.
@@ -224,26 +266,31 @@ def _pools(paths: Sequence[str], size: int, asked: Sequence[str] = ()) -> tf.dat
         ids = {name: tf.cast(parsed[name], tf.int32) for name in (SOURCE, TARGET)}
         return {**parsed, **ids}
 
-    return _records(paths).batch(size).map(parse)
+    return _records(files).batch(size).map(parse)
 
 
-def _shuffled(
-    shards: Sequence[Place],
+def _shuffled(shards: Sequence[Place], seed: int, epoch: int) -> _Files:
+    """The files in the order of an epoch."""
+    files = _files(shards)
+    random.Random(f"{seed} {epoch}").shuffle(files.paths)
+    return files
+
+
+def _seeded(
+    files: _Files,
     options: BatchOptions,
     seed: int,
-    epoch: int,
+    epoch: int | tf.Tensor,
     asked: Sequence[str],
 ) -> tf.data.Dataset:
-    """The pools of an epoch, its files shuffled, each after what seeds its plan, int64 [4]."""
-    paths = record_files(shards)
-    random.Random(f"{seed} {epoch}").shuffle(paths)
+    """The pools of an epoch's files, each after what seeds its plan, int64 [4]."""
 
     def seeded(
         index: tf.Tensor, pool: dict[str, tf.RaggedTensor]
     ) -> tuple[tf.Tensor, dict[str, tf.RaggedTensor]]:
         return tf.stack([seed, epoch, index, options.reader]), pool
 
-    return _pools(paths, options.shuffle_pool, asked).enumerate().map(seeded)
+    return _pools(files, options.shuffle_pool, asked).enumerate().map(seeded)
 
 
 def _cut(

@@ -1,6 +1,7 @@
 """The contract of a task."""
 
 import abc
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,11 +13,11 @@ from models.ensemble import EnsembleModel
 from models.sequence_model import SequenceModel
 from pipeline.batch_plan import BatchOptions
 from pipeline.batches import (
+    Epochs,
     Marked,
     Pairs,
     count_batches,
     epoch_length,
-    training_batches,
     validation_batches,
 )
 from pipeline.experiment import Experiment
@@ -26,6 +27,8 @@ from pipeline.questions import Questions
 from pipeline.train.validation import Losses
 from pipeline.vocabularies import Vocabularies
 from serving.services.contract import Service
+
+_EPOCHS_KEPT = 64
 
 
 class Validation(NamedTuple):
@@ -111,6 +114,8 @@ class Task(abc.ABC):
     def __init__(self, experiment: Experiment, vocabularies: Vocabularies):
         self.experiment = experiment
         self.vocabularies = vocabularies
+        # Those of all readers, while the same options hold.
+        self._epochs_of = functools.lru_cache(_EPOCHS_KEPT)(self._epochs)
 
     @property
     def asks(self) -> dict[str, Any]:
@@ -153,8 +158,7 @@ class Task(abc.ABC):
         self, shards: Sequence[Place], options: BatchOptions, epoch: int, skip: int = 0
     ) -> tf.data.Dataset:
         """Batches of an epoch, in an order that seed and epoch decide; `skip` are left out."""
-        seed = self.experiment.seed
-        return training_batches(shards, options, self.mark, seed, epoch, skip, **self.asks)
+        return self._epochs_of(tuple(shards), options).batches(epoch, skip)
 
     def epoch_length(self, shards: Sequence[Place], options: BatchOptions, epoch: int) -> int:
         """How many batches `training_batches` gives of an epoch, by reading all records."""
@@ -167,3 +171,6 @@ class Task(abc.ABC):
     def count_batches(self, shards: Sequence[Place], options: BatchOptions) -> int:
         """Batches of an epoch; epochs may differ by a few."""
         return count_batches(shards, options)
+
+    def _epochs(self, shards: tuple[Place, ...], options: BatchOptions) -> Epochs:
+        return Epochs(shards, options, self.mark, self.experiment.seed, **self.asks)

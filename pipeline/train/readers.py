@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -10,6 +11,15 @@ from pipeline.batch_plan import BatchOptions
 from pipeline.places import Place
 from pipeline.tasks.contract import Task
 from pipeline.train.replicas import Batch, Replicas
+
+
+class Epoch(NamedTuple):
+    """What an epoch gives to learn from."""
+
+    # The parts of a batch that this worker learns from, one at least; a row of pads, which is as
+    # if not there, where its readers have come to their ends and others have not.
+    batches: Iterator[list[Batch]]
+    spec: Any  # of each part; None for sizes that differ
 
 
 class Readers:
@@ -48,31 +58,27 @@ class Readers:
         self._files = [list(shards[reader::count]) for reader in range(count)]
         self._replicas = replicas
 
-    def batches(self, options: BatchOptions, epoch: int, skip: int = 0) -> Iterator[list[Batch]]:
+    def epoch(self, options: BatchOptions, epoch: int, skip: int = 0) -> Epoch:
         """The batches of an epoch, as many on all workers.
 
         Args:
             options: How they are cut.
             epoch: From 0.
             skip: Batches left out at the start.
-
-        Yields:
-            The parts of a batch that this worker learns from, one at least; a row of pads, which
-            is as if not there, where its readers have come to their ends and others have not.
         """
         if len(self._files) == 1:
             whole = self._task.training_batches(self._files[0], options, epoch, skip)
-            for batch in self._replicas.split(whole):
-                yield [batch]
-            return
+            parts = self._replicas.split(whole)
+            return Epoch(([part] for part in parts), parts.element_spec)
         own = [self._read(reader, options, epoch, skip) for reader in self._own()]
+        spec = own[0].element_spec
         rounds: Iterator[tuple] = itertools.zip_longest(*own)
         if self._replicas.cluster.workers > 1:
             longest = self._longest(options, epoch)
             rest = itertools.repeat((None,) * len(own))
             rounds = itertools.islice(itertools.chain(rounds, rest), max(longest - skip, 0))
-        for parts in rounds:
-            yield [part for part in parts if part is not None] or [_pads(own[0].element_spec)]
+        given = ([part for part in parts if part is not None] for parts in rounds)
+        return Epoch((parts or [_pads(spec)] for parts in given), spec)
 
     def count_batches(self, options: BatchOptions) -> int:
         """Batches of an epoch; epochs may differ by a few."""

@@ -66,8 +66,19 @@ class Steps:
         self._gradients = tf.function(
             self._replica_gradients, jit_compile=jit_compile, reduce_retracing=not jit_compile
         )
+        self._train = tf.function(self._distributed_train, reduce_retracing=True)
+        self._hold = tf.function(self._distributed_hold, reduce_retracing=True)
+        self._spec: Any = None
+        self._traced: set[tuple] = set()
 
-    @tf.function(reduce_retracing=True)
+    def expect(self, spec: Any) -> None:
+        """Trace what is to come once for all sizes, in place of for those of the first batches.
+
+        Args:
+            spec: Of batches, None for sizes that differ.
+        """
+        self._spec = spec
+
     def train(
         self,
         batch: Batch,
@@ -88,15 +99,26 @@ class Steps:
             asks: Float32 [A] of a replica, whose sum the step reports; nothing if None.
         """
         moment = Moment(step, tf.zeros([], tf.int64) if epoch is None else epoch)
-        return self._strategy.run(self._replica_train, args=(batch, moment, held, part, asks))
+        return self._call(self._train, batch, moment, held, part, asks)
 
-    @tf.function(reduce_retracing=True)
     def hold(
         self, batch: Batch, step: tf.Tensor, epoch: tf.Tensor, held: Any, part: tf.Tensor
     ) -> Held:
         """Take in a batch without an update; else as `train`."""
-        moment = Moment(step, epoch)
-        return self._strategy.run(self._replica_hold, args=(batch, moment, held, part))
+        return self._call(self._hold, batch, Moment(step, epoch), held, part)
+
+    def _call(self, function: Any, batch: Batch, moment: Moment, held: Any, *given: Any) -> Any:
+        kind = (function is self._train, held is None)
+        if self._spec is not None and kind not in self._traced:
+            function.get_concrete_function(self._spec, moment, held, *given)
+            self._traced.add(kind)
+        return function(batch, moment, held, *given)
+
+    def _distributed_train(self, *given: Any) -> StepSums:
+        return self._strategy.run(self._replica_train, args=given)
+
+    def _distributed_hold(self, *given: Any) -> Held:
+        return self._strategy.run(self._replica_hold, args=given)
 
     def _replica_train(
         self,

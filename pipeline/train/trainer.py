@@ -207,8 +207,10 @@ class Trainer:
         epoch = int(self.progress.epoch)
         self._callbacks.on_epoch_begin(epoch)
         options = self._methods.batch_options(self._batch_options, epoch)
-        batches = self._readers.batches(options, epoch, skip=int(self.progress.batch))
-        for together in group(batches, self._options.accumulate_steps):
+        read = self._readers.epoch(options, epoch, skip=int(self.progress.batch))
+        if not self._options.jit_compile:  # XLA is given the sizes themselves.
+            self._steps.expect(read.spec)
+        for together in group(read.batches, self._options.accumulate_steps):
             self._run_step(together)
             if self._finished():
                 return

@@ -1,7 +1,7 @@
 """What a model is worth on a split, by its losses."""
 
 import dataclasses
-from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,14 +30,15 @@ class Losses:
         return perplexity(self.loss)
 
 
-def validation_step(
-    model: SequenceModel, strategy: tf.distribute.Strategy
-) -> Callable[[Batch], LossSums]:
+def validation_step(model: SequenceModel, strategy: tf.distribute.Strategy) -> Any:
     """Full softmax losses of a batch, without dropout, summed over replicas.
 
     Args:
         model: The model, made in the strategy's scope.
         strategy: Of the run.
+
+    Returns:
+        A `tf.function` from a batch to its `LossSums`.
     """
 
     def validate_part(batch: Batch) -> LossSums:
@@ -53,19 +54,21 @@ def validation_step(
 
 
 def measure_losses(
-    validate: Callable[[Batch], LossSums],
+    validate: Any,
     batches: tf.data.Dataset,
     replicas: Replicas,
 ) -> Losses:
     """Losses of a whole split.
 
     Args:
-        validate: Sums of the full softmax loss of a batch.
+        validate: What `validation_step` gives.
         batches: The batches of the split.
         replicas: Of the run; each is given its rows of a batch.
     """
     loss = correct = tokens = 0.0
-    for batch in replicas.split(batches):
+    parts = replicas.split(batches)
+    validate.get_concrete_function(parts.element_spec)  # One for all sizes.
+    for batch in parts:
         # Summed over replicas, each of which has the sums.
         local = replicas.strategy.experimental_local_results
         sums = LossSums(*(local(each)[0] for each in validate(batch)))

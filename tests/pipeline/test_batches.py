@@ -7,6 +7,7 @@ from models.special_ids import BEGIN_ID, END_ID, PAD_ID
 from models.tokenizers import with_begin, with_end
 from pipeline.batch_plan import BatchOptions, plan_batches
 from pipeline.batches import (
+    Epochs,
     count_batches,
     read_pairs,
     training_batches,
@@ -114,6 +115,19 @@ def test_fixed_shapes_are_few_and_lose_nothing(shards):
         found += [row for row in rows([(inputs, labels)]) if row[2]]
     assert len(shapes) <= 9
     assert sorted(row[0][0] for row in found) == list(range(4, 204))
+
+
+def test_epochs_are_traced_once_and_come_as_one_alone(shards):
+    traced = []
+
+    def counted(*given):
+        traced.append(given)
+        return mark(*given)
+
+    epochs = Epochs(shards, OPTIONS, counted, seed=1)
+    found = [as_lists(epochs.batches(epoch, skip=epoch)) for epoch in range(3)]
+    assert len(traced) == 1
+    assert found == [as_lists(training_batches(shards, OPTIONS, mark, 1, e, e)) for e in range(3)]
 
 
 def test_validation_batches_hold_every_pair_and_never_change(shards):

@@ -88,7 +88,7 @@ def numbers(part):
 
 def read(replicas, shards, readers, epoch=0, skip=0):
     """Of each batch the parts, each as its pairs."""
-    batches = Readers(Task(), shards, readers, replicas).batches(OPTIONS, epoch, skip)
+    batches = Readers(Task(), shards, readers, replicas).epoch(OPTIONS, epoch, skip).batches
     return [[numbers(part) for part in parts] for parts in batches]
 
 
@@ -140,7 +140,7 @@ def test_a_worker_opens_its_own_files_alone(tmp_path):
 
 
 def test_readers_share_the_budget_and_the_pool_and_have_orders_of_their_own(shards):
-    for parts in Readers(Task(), shards, 3, alone()).batches(OPTIONS, 0):
+    for parts in Readers(Task(), shards, 3, alone()).epoch(OPTIONS, 0).batches:
         for inputs, labels in parts:
             longest = max(inputs["source"].shape[1], labels.shape[1])
             assert labels.shape[0] * longest <= OPTIONS.batch_tokens // 3

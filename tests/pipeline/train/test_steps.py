@@ -182,3 +182,21 @@ def test_batches_held_are_as_one_batch(optimizer, clip):
     assert float(report.gradient_norm) == pytest.approx(norm, rel=1e-5)
     for found, expected in zip(model.get_weights(), wanted, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_batches_of_many_sizes_are_traced_once_and_learned_from_as_ever():
+    spec = tf.TensorSpec([None, None], tf.int32)
+    weights = []
+    for expected in (None, ({"source": spec}, spec)):
+        model, optimizer = make("full"), keras.optimizers.SGD(1.0)
+        optimizer.build(model.trainable_variables)
+        steps = Steps(model, optimizer, CLIPS[-1], 1, tf.distribute.get_strategy())
+        steps.expect(expected)
+        for step, (rows, words) in enumerate([(2, 4), (1, 3), (2, 2)]):
+            batch = tf.constant(SOURCE[:rows, :words]), tf.constant(LABELS[:rows, :words])
+            steps.train(({"source": batch[0]}, batch[1]), tf.constant(step, tf.int64))
+        weights.append(model.get_weights())
+        traced = steps._train.experimental_get_tracing_count()
+    assert traced == 1
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
