@@ -7,6 +7,7 @@ Example:
 """
 
 import asyncio
+import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -14,55 +15,40 @@ from typing import Any, TypeVar
 from models.errors import UserError
 from serving import questions
 from serving.answers import Alignment, Continuation, PairScore, Translation, VersionStatus
-from serving.conversation import Batch, Conversation
+from serving.asker import Asker
+from serving.conversation import Batch
 from serving.generation import Generation
 from serving.questions import Outputs, Question
 from serving.transport import AsyncTransport, CallError
-from serving.transports import checked, connect_async
+from serving.transports import connect_async
 
 Answer = TypeVar("Answer")
 
 
-class AsyncClient:
+@dataclasses.dataclass(eq=False)
+class AsyncClient(Asker):
     """Asks one server for one model, as `serving.client.Client` does, without blocking.
 
     The batches of one call go out together, a few at a time, and answers come back in the order
     of the texts. A request that finds no server (`UNAVAILABLE`) is repeated a few times within its
     timeout; no other is. When one batch fails, the others of its call are given up. Belongs to one
     event loop; many calls may be under way at once, and share the connections.
+
+    What it is told besides, and the defaults, are `Asker`'s.
+
+    Attributes:
+        concurrency: Batches of one call that are under way at once, at most.
     """
 
-    def __init__(
-        self,
-        target: str,
-        protocol: str = "grpc",
-        model_name: str = "translation",
-        timeout: float = 60.0,
-        batch_size: int = 32,
-        retries: int = 4,
-        concurrency: int = 4,
-    ):
-        """Prepare; the connection is made by the first call.
+    concurrency: int = 4
 
-        Args:
-            target: `host:port`, or `host` with the usual port; for REST also a URL.
-            protocol: `grpc` or `rest`.
-            model_name: Name under which the model is served.
-            timeout: Seconds that one batch may take, its retries included.
-            batch_size: Texts of one request at most.
-            retries: How often a request that found no server is repeated.
-            concurrency: Batches of one call that are under way at once, at most.
-
-        Raises:
-            UserError: If an argument cannot be right.
-        """
-        self._target = checked(target, protocol, model_name)
-        if concurrency < 1:
-            raise UserError(f"concurrency is {concurrency}: at least 1 batch must be under way")
-        self._conversation = Conversation(
-            self._target, protocol, model_name, timeout, batch_size, retries
-        )
-        self._concurrency = concurrency
+    def __post_init__(self) -> None:
+        """Prepare; the connection is made by the first call."""
+        super().__post_init__()
+        if self.concurrency < 1:
+            raise UserError(
+                f"concurrency is {self.concurrency}: at least 1 batch must be under way"
+            )
         self._connected: AsyncTransport | None = None
 
     async def __aenter__(self) -> "AsyncClient":
@@ -178,12 +164,12 @@ class AsyncClient:
         """Made by the first call, because it belongs to the loop that runs then."""
         if self._connected is None:
             protocol, model = self._conversation.protocol, self._conversation.model_name
-            self._connected = connect_async(self._target, protocol, model)
+            self._connected = connect_async(self._conversation.address, protocol, model)
         return self._connected
 
     async def _ask(self, question: Question[Answer]) -> list[Answer]:
         """Ask all batches, a few at a time."""
-        free = asyncio.Semaphore(self._concurrency)
+        free = asyncio.Semaphore(self.concurrency)
         tasks = [
             asyncio.ensure_future(self._answer(batch, free))
             for batch in self._conversation.batches(question)

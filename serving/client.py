@@ -9,6 +9,7 @@ Example:
             print(translation.text, translation.score)
 """
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +17,9 @@ from typing import Any, TypeVar
 
 from serving import questions
 from serving.answers import Alignment, Continuation, PairScore, Translation, VersionStatus
+from serving.asker import Asker
 from serving.async_client import AsyncClient
-from serving.conversation import Conversation, ServerFailure
+from serving.conversation import ServerFailure
 from serving.generation import Generation
 from serving.questions import Question
 from serving.translate import StreamSummary, translate_stream
@@ -41,40 +43,21 @@ __all__ = [
 Answer = TypeVar("Answer")
 
 
-class Client:
+@dataclasses.dataclass(eq=False)
+class Client(Asker):
     """Asks one server for one model.
 
     Texts go out in batches of at most `batch_size`, and answers come back in the order of the
     texts. A call that finds no server (`UNAVAILABLE`) is repeated a few times within its
     timeout; no other is. May be used from many threads.
+
+    What it is told, and the defaults, are `Asker`'s.
     """
 
-    def __init__(
-        self,
-        target: str,
-        protocol: str = "grpc",
-        model_name: str = "translation",
-        timeout: float = 60.0,
-        batch_size: int = 32,
-        retries: int = 4,
-    ):
-        """Prepare; the connection is made by the first call.
-
-        Args:
-            target: `host:port`, or `host` with the usual port; for REST also a URL.
-            protocol: `grpc` or `rest`.
-            model_name: Name under which the model is served.
-            timeout: Seconds that one batch may take, its retries included.
-            batch_size: Texts of one request at most.
-            retries: How often a request that found no server is repeated.
-
-        Raises:
-            UserError: If an argument cannot be right.
-        """
-        self._transport = connect(target, protocol, model_name)
-        self._conversation = Conversation(
-            self._transport.address, protocol, model_name, timeout, batch_size, retries
-        )
+    def __post_init__(self) -> None:
+        """Prepare; the connection is made by the first call."""
+        super().__post_init__()
+        self._transport = connect(self._conversation.address, self.protocol, self.model_name)
 
     def __enter__(self) -> "Client":
         """The client itself."""

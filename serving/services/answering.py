@@ -10,7 +10,7 @@ from models.separators import QUESTION
 from models.stories import split_question
 from models.tokenizers import TextVocabulary, with_end
 from serving import signatures
-from serving.services.contract import Service, Unattached, valid_text
+from serving.services.contract import Service, Unattached, text_of, valid_text
 from serving.services.texts import with_question
 
 
@@ -92,7 +92,7 @@ class AnsweringService(Service):
         )
 
     def _label(self, answers: Answers) -> tf.Tensor:
-        return valid_text(self._labels().decode(answers.labels[:, tf.newaxis]))
+        return text_of(self._labels(), answers.labels[:, tf.newaxis])
 
 
 def position_texts(vocabulary: TextVocabulary, positions: tf.Tensor) -> tf.Tensor:
@@ -106,4 +106,4 @@ def position_texts(vocabulary: TextVocabulary, positions: tf.Tensor) -> tf.Tenso
         return vocabulary.pieces(positions)
     shape = tf.shape(positions)
     rows = tf.reshape(positions, [-1, shape[2]])  # [B * P, W]
-    return tf.reshape(valid_text(vocabulary.decode(rows)), shape[:2])
+    return tf.reshape(text_of(vocabulary, rows), shape[:2])

@@ -12,8 +12,8 @@ from models.tokenizers import TextVocabulary, after_begin
 from models.vision.contract import Backbone
 from models.vision.decoding import decode_pictures
 from serving import signatures
-from serving.services.contract import Service, Unattached, valid_text
-from serving.services.placing import placed
+from serving.services.contract import Outputs, Service, Unattached, text_of
+from serving.services.placing import placed_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,30 +74,28 @@ class CaptioningService(Service):
             signatures.ALIGN_CAPTION.name: self.align,
         }
 
-    def caption(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+    def caption(self, image_bytes: tf.Tensor) -> Outputs:
         """The best caption of each picture, string [B], and its score."""
-        found, count = self._find(image_bytes), tf.shape(image_bytes)[0]
-        return {
-            signatures.CAPTION: placed(self._text(found.ids), found.rows, count),
-            signatures.SCORE: placed(found.scores, found.rows, count),
-            signatures.ERROR_CODE: found.problems,
+        found = self._find(image_bytes)
+        outputs = {
+            signatures.CAPTION: text_of(self._captions(), found.ids),
+            signatures.SCORE: found.scores,
         }
+        return placed_all(outputs, found.rows, found.problems)
 
-    def align(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+    def align(self, image_bytes: tf.Tensor) -> Outputs:
         """The best caption, and for each of its pieces the attention over the grid."""
-        found, count = self._find(image_bytes), tf.shape(image_bytes)[0]
-        model = self._model()
+        found, model = self._find(image_bytes), self._model()
         weights = model.force(found.features, after_begin(found.ids), found.ids).weights
         real = tf.cast(tf.not_equal(found.ids, 0), tf.float32)  # [N, T]
         shape = tf.concat([tf.shape(found.ids), tf.shape(found.features)[1:3]], 0)
         maps = tf.reshape(weights * real[:, :, tf.newaxis], shape)  # [N, T, R, C]
-        pieces = self._captions().pieces(found.ids)  # [N, T]
-        return {
-            signatures.CAPTION: placed(self._text(found.ids), found.rows, count),
-            signatures.TARGET_TOKENS: placed(pieces, found.rows, count),
-            signatures.ALIGNMENT: placed(maps, found.rows, count),
-            signatures.ERROR_CODE: found.problems,
+        outputs = {
+            signatures.CAPTION: text_of(self._captions(), found.ids),
+            signatures.TARGET_TOKENS: self._captions().pieces(found.ids),  # [N, T]
+            signatures.ALIGNMENT: maps,
         }
+        return placed_all(outputs, found.rows, found.problems)
 
     def warmup_value(self, name: str, text: str) -> np.ndarray:
         """A black picture: what it shows makes no difference to the time."""
@@ -112,7 +110,3 @@ class CaptioningService(Service):
         rows = decoded.rows[:, tf.newaxis]  # [N, 1]
         ids, scores = found.ids[:, 0, :], found.scores[:, 0]
         return _Captioned(rows, features, ids, scores, decoded.problems)
-
-    def _text(self, ids: tf.Tensor) -> tf.Tensor:
-        """Texts, string [N], of ids [N, T]."""
-        return valid_text(self._captions().decode(ids))

@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from models.vision.decoding import decode_pictures
 from models.vision.problems import EMPTY, NO_PROBLEM
-from serving import signatures
 from serving.services.contract import Outputs
-from serving.services.placing import placed
+from serving.services.placing import placed_all
 
 _WARM_FRAMES = 8
 
@@ -23,9 +22,7 @@ class Clips(NamedTuple):
 
     def placed(self, outputs: Outputs) -> Outputs:
         """Outputs [N, ...] at the rows of their clips, zeros or "" elsewhere, and the problems."""
-        count = tf.shape(self.problems)[0]
-        found = {name: placed(each, self.rows, count) for name, each in outputs.items()}
-        return {**found, signatures.ERROR_CODE: self.problems}
+        return placed_all(outputs, self.rows, self.problems)
 
 
 def decode_clips(files: tf.Tensor, size: int, max_pixels: int, max_frames: int) -> Clips:

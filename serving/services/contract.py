@@ -94,6 +94,11 @@ class Unattached:
         return self._value
 
 
+def text_of(vocabulary: TextVocabulary, ids: tf.Tensor) -> tf.Tensor:
+    """Texts, string [N], of ids [N, T]."""
+    return valid_text(vocabulary.decode(ids))
+
+
 def valid_text(text: tf.Tensor) -> tf.Tensor:
     """Strings with whatever is not UTF-8 replaced by U+FFFD."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

@@ -10,7 +10,7 @@ from models.search.hypotheses import SearchOptions
 from models.tokenizers import TextVocabulary
 from serving import signatures
 from serving.services.clips import Clips, black_clip, decode_clips
-from serving.services.contract import Outputs, Service, Unattached, valid_text
+from serving.services.contract import Outputs, Service, Unattached, text_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class LipReadingService(Service):
         clips = self._clips(frames_bytes)
         found = self._model().translate(clips.inputs, self._options.search)
         outputs = {
-            signatures.TEXT: self._text(found.ids[:, 0, :]),
+            signatures.TEXT: text_of(self._texts(), found.ids[:, 0, :]),
             signatures.SCORE: found.scores[:, 0],
         }
         return clips.placed(outputs)
@@ -66,7 +66,7 @@ class LipReadingService(Service):
         clips, model = self._clips(frames_bytes), self._model()
         ids = model.translate(clips.inputs, self._options.search).ids[:, 0, :]  # [N, L]
         outputs = {
-            signatures.TEXT: self._text(ids),
+            signatures.TEXT: text_of(self._texts(), ids),
             signatures.TARGET_TOKENS: self._texts().pieces(ids),
             signatures.ALIGNMENT: model.look(clips.inputs, ids),
         }
@@ -79,7 +79,3 @@ class LipReadingService(Service):
     def _clips(self, files: tf.Tensor) -> Clips:
         size, options = self._model().encoder.picture_size, self._options
         return decode_clips(files, size, options.max_pixels, options.max_frames)
-
-    def _text(self, ids: tf.Tensor) -> tf.Tensor:
-        """Texts, string [N], of ids [N, L]."""
-        return valid_text(self._texts().decode(ids))

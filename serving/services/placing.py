@@ -2,6 +2,22 @@
 
 import tensorflow as tf
 
+from serving import signatures
+from serving.services.contract import Outputs
+
+
+def placed_all(outputs: Outputs, rows: tf.Tensor, problems: tf.Tensor) -> Outputs:
+    """Outputs at the rows of what could be read, and for every row what is wrong with it.
+
+    Args:
+        outputs: What was found, [N, ...] each.
+        rows: Int32 [N, 1], of `models.vision.decoding.DecodedPictures`.
+        problems: Error codes, int32 [B].
+    """
+    count = tf.shape(problems)[0]
+    found = {name: placed(each, rows, count) for name, each in outputs.items()}
+    return {**found, signatures.ERROR_CODE: problems}
+
 
 def placed(values: tf.Tensor, rows: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
     """Values [N, ...] at their rows of [B, ...], but for a row -1; zeros or "" elsewhere.

@@ -11,7 +11,7 @@ from models.search.sampling import Draws
 from models.separators import QUESTION, SENTENCE
 from models.tokenizers import TextVocabulary, after_begin, with_begin, with_end
 from serving import signatures
-from serving.services.contract import Service, Unattached, valid_text
+from serving.services.contract import Service, Unattached, text_of, valid_text
 from serving.services.texts import with_sentences
 
 
@@ -72,7 +72,7 @@ class TranslationService(Service):
         """The best translation of each sentence, string [B], and its score."""
         found = self._search(self._source_ids(text), self._options.search)
         return {
-            signatures.TRANSLATION: self._text(found.ids[:, 0, :]),
+            signatures.TRANSLATION: text_of(self._target(), found.ids[:, 0, :]),
             signatures.SCORE: found.scores[:, 0],
         }
 
@@ -88,7 +88,7 @@ class TranslationService(Service):
         found = self._search(self._source_ids(text), search)
         rows = tf.reshape(found.ids, [-1, tf.shape(found.ids)[2]])  # [B * N, L]
         return {
-            signatures.TRANSLATIONS: tf.reshape(self._text(rows), [-1, count]),
+            signatures.TRANSLATIONS: tf.reshape(text_of(self._target(), rows), [-1, count]),
             signatures.SCORES: found.scores,
         }
 
@@ -100,7 +100,7 @@ class TranslationService(Service):
         weights = self._model().force(source, target, ids).weights  # [B, T, S]
         real = tf.cast(tf.not_equal(ids, 0), tf.float32)  # [B, T]
         return {
-            signatures.TRANSLATION: self._text(ids),
+            signatures.TRANSLATION: text_of(self._target(), ids),
             signatures.SOURCE_TOKENS: self._source().pieces(source),
             signatures.TARGET_TOKENS: self._target().pieces(ids),
             signatures.ALIGNMENT: weights * real[:, :, tf.newaxis],
@@ -125,7 +125,7 @@ class TranslationService(Service):
         draws = everywhere._replace(seeds=seed, temperature=temperature)
         found = self._model().sample(self._source_ids(text), search, draws)
         return {
-            signatures.TRANSLATION: self._text(found.ids[:, 0, :]),
+            signatures.TRANSLATION: text_of(self._target(), found.ids[:, 0, :]),
             signatures.SCORE: found.scores[:, 0],
         }
 
@@ -135,7 +135,7 @@ class TranslationService(Service):
         search = self._options.search
         found = self._model().translate(self._source_ids(text), search, begun)
         return {
-            signatures.TRANSLATION: self._text(found.ids[:, 0, :]),
+            signatures.TRANSLATION: text_of(self._target(), found.ids[:, 0, :]),
             signatures.SCORE: found.scores[:, 0],
         }
 
@@ -157,7 +157,3 @@ class TranslationService(Service):
 
     def _search(self, source: tf.Tensor, options: SearchOptions) -> Hypotheses:
         return self._model().translate(source, options)
-
-    def _text(self, ids: tf.Tensor) -> tf.Tensor:
-        """Texts, string [N], of ids [N, L]."""
-        return valid_text(self._target().decode(ids))

@@ -15,8 +15,8 @@ from models.vision.decoding import decode_pictures
 from models.visual_answering import VisualAnsweringModel
 from models.visual_generation import VisualGenerationModel
 from serving import signatures
-from serving.services.contract import Outputs, Service, Unattached, valid_text
-from serving.services.placing import placed
+from serving.services.contract import Outputs, Service, Unattached, text_of, valid_text
+from serving.services.placing import placed_all
 from serving.services.texts import in_one_line
 
 
@@ -79,12 +79,12 @@ class VisualService(Service, abc.ABC):
     def answer(self, image_bytes: tf.Tensor, question: tf.Tensor) -> Outputs:
         """The answer to each question, string [B], and how good it is."""
         asked = self._asked(image_bytes, question)
-        return self._placed(asked, self.found(asked.inputs))
+        return placed_all(self.found(asked.inputs), asked.rows, asked.problems)
 
     def explain(self, image_bytes: tf.Tensor, question: tf.Tensor) -> Outputs:
         """The answer, and where it comes from."""
         asked = self._asked(image_bytes, question)
-        return self._placed(asked, self.explained(asked.inputs))
+        return placed_all(self.explained(asked.inputs), asked.rows, asked.problems)
 
     @abc.abstractmethod
     def found(self, inputs: dict[str, tf.Tensor]) -> Outputs:
@@ -117,15 +117,6 @@ class VisualService(Service, abc.ABC):
         }
         return _Asked(decoded.rows[:, tf.newaxis], inputs, decoded.problems)
 
-    def _placed(self, asked: _Asked, outputs: Outputs) -> Outputs:
-        count = tf.shape(asked.problems)[0]
-        found = {name: placed(each, asked.rows, count) for name, each in outputs.items()}
-        return {**found, signatures.ERROR_CODE: asked.problems}
-
-    def _text(self, ids: tf.Tensor) -> tf.Tensor:
-        """Texts, string [N], of ids [N, T]."""
-        return valid_text(self._target().decode(ids))
-
 
 class VisualAnsweringService(VisualService):
     """Answers that are labels, with a map of each look at the picture."""
@@ -136,7 +127,7 @@ class VisualAnsweringService(VisualService):
         """The likeliest labels and their probabilities."""
         answers = self._model().answer(inputs)
         return {
-            signatures.ANSWER: self._text(answers.labels[:, tf.newaxis]),
+            signatures.ANSWER: text_of(self._target(), answers.labels[:, tf.newaxis]),
             signatures.SCORE: answers.probabilities,
         }
 
@@ -144,7 +135,7 @@ class VisualAnsweringService(VisualService):
         """The likeliest labels, and the attention of each look over the cells."""
         answers = self._model().answer(inputs)
         return {
-            signatures.ANSWER: self._text(answers.labels[:, tf.newaxis]),
+            signatures.ANSWER: text_of(self._target(), answers.labels[:, tf.newaxis]),
             signatures.WEIGHTS: answers.weights,
         }
 
@@ -158,7 +149,7 @@ class VisualGenerationService(VisualService):
         """The best answers and their scores."""
         found = self._model().translate(inputs, self._options.search)
         return {
-            signatures.ANSWER: self._text(found.ids[:, 0, :]),
+            signatures.ANSWER: text_of(self._target(), found.ids[:, 0, :]),
             signatures.SCORE: found.scores[:, 0],
         }
 
@@ -167,7 +158,7 @@ class VisualGenerationService(VisualService):
         model: Any = self._model()
         ids = model.translate(inputs, self._options.search).ids[:, 0, :]  # [N, T]
         return {
-            signatures.ANSWER: self._text(ids),
+            signatures.ANSWER: text_of(self._target(), ids),
             signatures.TARGET_TOKENS: self._target().pieces(ids),
             signatures.ALIGNMENT: model.look(inputs, ids),
         }

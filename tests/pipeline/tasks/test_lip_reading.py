@@ -1,5 +1,6 @@
 """The whole road of lip reading, on clips of plain colours that spell texts."""
 
+import asyncio
 import base64
 import functools
 import io
@@ -29,7 +30,7 @@ from pipeline.prepare.manifest import load_manifest
 from pipeline.stages import run_stages
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import restore_best
-from serving.client import Client
+from serving.client import AsyncClient, Client
 from serving.server.main import Server
 from serving.server.options import ServerOptions
 from serving.warmup import read_warmup
@@ -276,6 +277,24 @@ def test_a_client_sends_rows_of_frames(server, protocol):
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "rest"])
+def test_a_client_on_asyncio_sends_rows_of_frames_in_several_batches(server, protocol):
+    async def ask():
+        address = getattr(server.addresses, protocol)
+        async with AsyncClient(address, protocol, "lips", batch_size=2) as client:
+            # Of a clip the frames that it has, and so of another number in each row.
+            clips = [[frame for frame in clip if frame] or [b""] for clip in ASKED]
+            return await client.predict({"frames_bytes": clips}), await client.predict(
+                {"frames_bytes": clips[2:3]}, "align"
+            )
+
+    rows, (drawn,) = asyncio.run(ask())
+    kept = [0, 1, 2, 3, 5]  # Row 4 has a frame that is missing between two others.
+    assert [rows[place]["text"] for place in kept] == [READ[place] for place in kept]
+    assert [rows[place]["error_code"] for place in kept] == [CODES[place] for place in kept]
+    assert np.shape(drawn["alignment"])[1] == 2
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "rest", "model"])
 def test_the_command_reads_folders_and_videos_and_names_what_it_cannot(
     ran, server, protocol, tmp_path, capfdbinary
 ):
@@ -285,9 +304,10 @@ def test_the_command_reads_folders_and_videos_and_names_what_it_cannot(
     (tmp_path / "empty.mpg").write_bytes(b"")
     given = [clips / "rb", clips / "nothing", tmp_path / "grey.mpg", tmp_path / "none.mpg"]
     given += [tmp_path / "empty.mpg", tmp_path / "nowhere.mpg", clips / "broken", clips / "b"]
-    rest = protocol == "rest"
+    place = "" if protocol == "model" else getattr(server.addresses, protocol)
+    model = ran[2] if protocol == "model" else None
     with pytest.raises(UserError) as raised:
-        read_lips(given, getattr(server.addresses, protocol), rest, None, "lips", 3, 60.0)
+        read_lips(given, place, protocol == "rest", model, "lips", 3, 60.0)
     lines = dict(line.split("\t") for line in capfdbinary.readouterr().out.decode().splitlines())
     assert list(lines) == [str(each) for each in (clips / "rb", given[2], clips / "b")]
     assert (lines[str(clips / "rb")], lines[str(clips / "b")]) == ("rb", "b")
