@@ -99,6 +99,7 @@ def test_stages_follow_one_another_and_a_gang_starts_again_together():
     assert pod["terminationGracePeriodSeconds"] == 45
     (container,) = pod["containers"]
     made = job()
+    assert container["image"] == NEEDED["image"]
     assert container["args"] == [str(made.folder), "train", *made.arguments("train")]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
     (evaluating,) = by_name["evaluate"]["template"]["spec"]["template"]["spec"]["containers"]
@@ -119,13 +120,27 @@ def test_containers_start_where_the_command_was_given_if_they_can(directory, exp
 
 
 def test_a_plain_job_is_one_by_its_schema():
-    service, run = documents(launcher(kind="job").plan(job(("train",))))
+    options = {"kind": "job", "queue": "team", "node_selector": {"gpu": "h200"}}
+    service, run = documents(launcher(**options).plan(job(("train",))))
     for document in (service, run):
         kubernetes_validate.validate(document, VERSION, strict=True)
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"] == run["spec"]["template"]["metadata"]["labels"]
     assert run["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
-    assert run["spec"]["backoffLimit"] == 12
+    assert run["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    spec = run["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    assert spec["backoffLimit"] == 12
+    (rule,) = spec["podFailurePolicy"]["rules"]
+    assert rule["action"] == "FailJob" and rule["onExitCodes"]["values"] == [2]
+    pod = spec["template"]["spec"]
+    assert (pod["restartPolicy"], pod["nodeSelector"]) == ("Never", {"gpu": "h200"})
+    (container,) = pod["containers"]
+    assert container["image"] == NEEDED["image"]
+    assert container["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/gpu": "2"}
+    (volume,) = pod["volumes"]
+    assert volume["persistentVolumeClaim"]["claimName"] == "runs"
+    assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": "/seqloom"}]
 
 
 @pytest.mark.parametrize(
