@@ -1,6 +1,7 @@
 """A store of objects in the memory of this process, which Beam and TensorFlow share."""
 
 import io
+import time
 
 import tensorflow as tf
 
@@ -8,7 +9,8 @@ from pipeline.prepare.engine import BeamIOError
 
 from apache_beam.io.filesystem import FileMetadata, FileSystem  # isort: skip
 
-WRITTEN: set[str] = set()
+# When files were written here; TensorFlow keeps no times in memory.
+WRITTEN: dict[str, float] = {}
 
 
 class MemoryFileSystem(FileSystem):
@@ -41,7 +43,7 @@ class MemoryFileSystem(FileSystem):
         of_tensorflow = (
             f"{folder}/{name}" for folder, _, names in tf.io.gfile.walk("ram://") for name in names
         )
-        return WRITTEN.union(of_tensorflow)
+        return {*WRITTEN, *of_tensorflow}
 
     def create(self, path, mime_type="", compression_type=""):
         assert compression_type in ("", "uncompressed")
@@ -75,11 +77,11 @@ class MemoryFileSystem(FileSystem):
 
     def metadata(self, path):
         facts = tf.io.gfile.stat(path)
-        return FileMetadata(path, facts.length, facts.mtime_nsec / 1e9)
+        return FileMetadata(path, facts.length, WRITTEN.get(path, 0.0))
 
     def delete(self, paths):
         for path in paths:
-            WRITTEN.discard(path)
+            WRITTEN.pop(path, None)
             tf.io.gfile.remove(path)
 
 
@@ -94,7 +96,7 @@ class WholeFile(io.BytesIO):
         if not self.closed:
             if self.path in WRITTEN:
                 tf.io.gfile.remove(self.path)  # It would be appended to.
-            WRITTEN.add(self.path)
+            WRITTEN[self.path] = time.time()
             with tf.io.gfile.GFile(self.path, "wb") as file:
                 file.write(self.getvalue())
         super().close()
