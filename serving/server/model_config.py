@@ -67,6 +67,9 @@ def from_proto(config: model_server_config_pb2.ModelServerConfig) -> list[ModelC
             )
     for model in models:
         _check_platform(model)
+        if model.HasField("logging_config"):
+            # Its program has nothing that could log requests, and neither has this one.
+            raise invalid_argument("No request-logger-creator provided.")
     return [
         ModelConfig(
             model.name,

@@ -202,6 +202,10 @@ def test_configurations_that_cannot_be_served_leave_the_old_one(folders):
                 "ModelServerConfig::model_platform.",
             ),
             (
+                config_of(entry("m", "/a", "logging_config { sampling_config {} }")),
+                "No request-logger-creator provided.",
+            ),
+            (
                 model_server_config_pb2.ModelServerConfig(),
                 "ServerModelConfig type not supported by HandleReloadConfigRequest. Only "
                 "ModelConfigList is currently supported",
