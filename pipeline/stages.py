@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from pipeline.submit.contract import STAGES, Stage
 from pipeline.train.replicas import Cluster
 from pipeline.train.trainer import Trainer, TrainingOutcome
 from pipeline.train.watchdog import Watchdog
-from pipeline.workspace import Workspace, read_json
+from pipeline.workspace import Workspace, fingerprint, read_json
 
 # What TensorFlow raises in a collective operation whose other side is gone.
 _LOST = (
@@ -202,7 +203,11 @@ def _place_of(cluster: Cluster, workspace: Workspace) -> Iterator[pathlib.Path |
         with workspace.alone("train"):
             yield None
     else:
-        with tempfile.TemporaryDirectory(prefix="seqloom-worker-") as folder:
+        # Whoever is killed leaves a checkpoint behind: the next start of the same worker's has it.
+        prefix = f"seqloom-worker-{fingerprint([str(workspace.root.absolute()), cluster.index])}-"
+        for left in pathlib.Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=prefix) as folder:
             yield pathlib.Path(folder)
 
 

@@ -124,4 +124,6 @@ def cancel(
     if state in ENDED:
         raise UserError(f"job {handle.job.id} has already ended: it is {state}")
     launcher.cancel(handle)
-    console().print(f"Job {handle.job.id} is cancelled")
+    ended = launcher.status(handle).state in ENDED
+    said = "is cancelled" if ended else "is told to end, and is cancelled when it has"
+    console().print(f"Job {handle.job.id} {said}")

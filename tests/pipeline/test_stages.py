@@ -1,5 +1,6 @@
 """Which stages `run` goes through, and what they say at their end."""
 
+import contextlib
 import json
 import math
 
@@ -10,6 +11,7 @@ from models.errors import UserError
 from pipeline import stages
 from pipeline.exit_status import RESTART
 from pipeline.experiment_file import load_experiment, workspace_of
+from pipeline.train.replicas import Cluster
 from pipeline.train.trainer import TrainingOutcome
 
 
@@ -40,6 +42,18 @@ def test_run_does_not_evaluate_without_a_test_split(tiny, console, called):
 def describe_workers(monkeypatch, index):
     cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": index}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+
+def test_what_a_killed_worker_has_left_is_cleared_by_its_next_start(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(stages.tempfile, "tempdir", str(tmp_path))
+    workspace = workspace_of(load_experiment(tiny))
+    with contextlib.ExitStack() as killed:
+        other = killed.enter_context(stages._place_of(Cluster(3, 2), workspace))
+        own = killed.enter_context(stages._place_of(Cluster(3, 1), workspace))
+        (own / "ckpt-4.index").touch()
+        with stages._place_of(Cluster(3, 1), workspace) as again:
+            assert again.is_dir() and other.is_dir() and not own.exists()
+        assert not again.exists()
 
 
 def test_a_stage_may_be_chosen(tiny, console, called):

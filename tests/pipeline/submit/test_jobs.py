@@ -7,8 +7,10 @@ import typing
 import pytest
 import rich.console
 from command import seqloom
+from typer.testing import CliRunner
 
 from models.errors import UserError
+from pipeline import cli
 from pipeline.experiment import SubmitSection
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.submit import log_files
@@ -129,6 +131,21 @@ def test_jobs_are_shown_whatever_becomes_of_one(experiment, monkeypatch, tmp_pat
     refuse_overlap(made, [far, begun])
     with pytest.raises(UserError, match=f"interrupted; delete .*{made.id}"):
         launcher_of(begun)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_cancelling_says_whether_it_is_done(experiment, monkeypatch, ends):
+    """Slurm is told, and has processes end in their time."""
+    monkeypatch.setitem(LAUNCHERS, "local", Noting)
+    handle = submit_job(experiment, make_job(experiment), "local", Noting(experiment.submit))
+    after = Status("cancelled" if ends else "running")
+    monkeypatch.setattr(
+        Noting, "cancel", lambda *_: monkeypatch.setattr(Noting, "status", lambda *_: after)
+    )
+    done = CliRunner().invoke(cli.app, ["cancel", str(handle.job.experiment), handle.job.id[:12]])
+    assert done.exit_code == 0, done.output
+    expected = "is cancelled" if ends else "is told to end"
+    assert f"Job {handle.job.id} {expected}" in done.output
 
 
 def test_stages_by_their_names():
