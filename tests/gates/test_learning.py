@@ -26,15 +26,15 @@ model:
   encoder: {{units: 64}}
   decoder: {{units: 128}}
 train:
-  max_steps: 2500
-  batch_tokens: 1024
+  max_steps: 2000
+  batch_tokens: 512
   learning_rate: 0.003
-  schedule: {{decay: exponential, decay_start: 800, decay_steps: 400, minimum: 0.0002}}
-  validate_every: 250
+  schedule: {{decay: exponential, decay_start: 400, decay_steps: 300, minimum: 0.0002}}
+  validate_every: 150
   validation_sentences: 200
   checkpoint_every: 500
   best_metric: bleu
-  early_stopping: {{patience: 3, minimum_gain: 0.05}}
+  early_stopping: {{patience: 2, minimum_gain: 0.05}}
 search: {{beam_size: 4}}
 cluster: {{workers: 1, running_mode: in_memory}}
 """
