@@ -195,6 +195,13 @@ def test_a_phone_shows_all_within_its_width(open_page, translator):
     assert button["height"] >= 44 and button["width"] > 250
 
 
+def test_a_long_text_is_seen_whole_on_a_phone(open_page, translator):
+    text = open_page(translator.address, width=360).get_by_label("Text", exact=True)
+    text.fill("The two young men cross the railway bridge near the old town. " * 3)
+    shown, whole = text.evaluate("one => [one.clientHeight, one.scrollHeight]")
+    assert whole > 100 and shown >= whole - 1
+
+
 def luminance(colour):
     numbers = [int(part) / 255 for part in colour[4:-1].split(",")]
     linear = [n / 12.92 if n <= 0.04045 else ((n + 0.055) / 1.055) ** 2.4 for n in numbers]
