@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
+import rich.console
 import rich.table
+import rich.text
 
 from models.errors import UserError
 from pipeline.submit.contract import STAGES, JobHandle, Launcher, State
@@ -39,17 +41,20 @@ def follow_job(handle: JobHandle, launcher: Launcher) -> int:
     return _EXIT_STATUS.get(status.state, 1)
 
 
-def table(handles: Iterable[JobHandle]) -> rich.table.Table:
-    """Jobs and how they stand now, a row each."""
-    rows = rich.table.Table(box=None, pad_edge=False)
+def overview(handles: Iterable[JobHandle]) -> rich.console.Group:
+    """Jobs and how they stand now, a row each, and below them what there is to say of some."""
+    rows = rich.table.Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("job", "to", "stages", "workers", "state", "at", "restarts"):
         rows.add_column(name, no_wrap=True)  # Names are there to be copied.
-    rows.add_column("", overflow="fold")
+    details = []
     for handle in handles:
         job = handle.job
         stages = "all" if job.stages == STAGES else ", ".join(job.stages)
-        rows.add_row(job.id, handle.to, stages, str(job.workers), *_standing(handle))
-    return rows
+        *cells, detail = _standing(handle)
+        rows.add_row(job.id, handle.to, stages, str(job.workers), *cells)
+        if detail:
+            details.append(rich.text.Text(f"{job.id}: {detail}"))
+    return rich.console.Group(rows, *details)
 
 
 def _standing(handle: JobHandle) -> tuple[str, str, str, str]:

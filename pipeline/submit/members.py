@@ -33,6 +33,6 @@ def launcher_of(handle: JobHandle) -> Launcher:
     """
     if not handle.native:
         raise UserError(
-            f"job {handle.job.id}: submitting it was interrupted; delete {handle.job.folder}"
+            f"submitting job {handle.job.id} was interrupted; delete {handle.job.folder}"
         )
     return make_launcher(handle.to, options_of(handle.job))

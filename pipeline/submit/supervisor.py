@@ -49,7 +49,8 @@ class Supervisor:
                 return Status("cancelled", stage, restarts)
             statuses = self._run_gang(stage, restarts)
             if self._cancelled:
-                return Status("cancelled", stage, restarts, failures(statuses))
+                saved = all(each in (DONE, RESTART) for each in statuses)
+                return Status("cancelled", stage, restarts, "" if saved else failures(statuses))
             if not any(statuses):
                 return Status("done", stage, restarts)
             if MISTAKE in statuses:
@@ -89,7 +90,7 @@ class Supervisor:
         with contextlib.suppress(OSError):
             write_json(self._job.folder / STATUS_FILE, value)
         if status.state != "running":
-            self._say(f"{status.stage}: {status.state} {status.detail}".rstrip())
+            self._say(": ".join(filter(None, [status.stage, status.state, status.detail])))
 
     def _say(self, text: str) -> None:
         with contextlib.suppress(OSError):

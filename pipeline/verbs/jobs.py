@@ -17,7 +17,6 @@ from pipeline.verbs.options import (
 )
 
 app = typer.Typer()
-_PIPED_WIDTH = 500
 
 JobName = Annotated[
     str, typer.Argument(metavar="[JOB]", help="The job, or how its name begins; else the newest.")
@@ -73,7 +72,7 @@ def submit(
 @app.command(epilog=example("seqloom jobs configs/demo.yaml"))
 def jobs(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None:
     """List the jobs of an experiment's workspace, and how they stand."""
-    from pipeline.submit.following import table
+    from pipeline.submit.following import overview
     from pipeline.submit.jobs import list_jobs
 
     _, workspace = load(experiment, overrides)
@@ -81,8 +80,7 @@ def jobs(experiment: ExperimentFile, overrides: Overrides = NOTHING) -> None:
     if not handles:
         console().print(f"No job was submitted for {workspace.root}")
         return
-    # Piped, a job is one line, as far as there is something to say.
-    console().print(table(handles), width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    console().print(overview(handles))
 
 
 @app.command(epilog=example("seqloom logs configs/demo.yaml --follow"))

@@ -15,7 +15,7 @@ from pipeline.experiment import SubmitSection
 from pipeline.experiment_file import load_experiment, workspace_of
 from pipeline.submit import log_files
 from pipeline.submit.contract import STAGES, JobHandle, Launcher, Status
-from pipeline.submit.following import table
+from pipeline.submit.following import overview
 from pipeline.submit.jobs import find_job, list_jobs, make_job, options_of, stages_of, submit_job
 from pipeline.submit.log_files import read_logs
 from pipeline.submit.members import LAUNCHERS, launcher_of
@@ -122,12 +122,15 @@ def test_jobs_are_shown_whatever_becomes_of_one(experiment, monkeypatch, tmp_pat
     far = JobHandle(made, "slurm", "now", {"numbers": {"train": "7"}})
     begun = JobHandle(made, "local", "now", {})
     shown = io.StringIO()
-    rich.console.Console(file=shown, width=110).print(table([first, far, begun]))
-    _, here, *others = shown.getvalue().splitlines()
-    assert here.split() == [first.job.id, "local", "all", "3", "waiting", "0"]
-    text = " ".join(" ".join(others).split())
-    assert f"{made.id} slurm train 3 unknown" in text and f"{made.id} local train 3 unkn" in text
-    assert "scontrol: no such program" in text and "submitting it was" in text
+    rich.console.Console(file=shown, width=80, soft_wrap=True).print(overview([first, far, begun]))
+    _, *rows, refusal, begun_only = shown.getvalue().splitlines()
+    assert [each.split() for each in rows] == [
+        [first.job.id, "local", "all", "3", "waiting", "0"],
+        [made.id, "slurm", "train", "3", "unknown"],
+        [made.id, "local", "train", "3", "unknown"],
+    ]
+    assert refusal.startswith(f"{made.id}: scontrol: no such program")
+    assert begun_only.startswith(f"{made.id}: submitting job {made.id} was interrupted")
     refuse_overlap(made, [far, begun])
     with pytest.raises(UserError, match=f"interrupted; delete .*{made.id}"):
         launcher_of(begun)
