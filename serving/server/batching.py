@@ -5,11 +5,12 @@ import dataclasses
 import pathlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import grpc
 import numpy as np
 
+from serving.server.batch_tensors import check_output, merged, parts_of, rows_of
 from serving.server.batching_rules import BatchingRules
 from serving.server.metrics import Metrics
 from serving.server.saved_model import SavedModelSession
@@ -92,15 +93,15 @@ class BatchingSession(SavedModelSession):
         key = _key(list(feeds), fetches)
         if key not in self._queues:
             return super().run(feeds, fetches, timeout_in_ms)
-        seconds = timeout_in_ms / 1000 if timeout_in_ms else None
-        deadline = time.monotonic() + seconds if seconds else None
-        task = _Task(feeds, _rows(feeds), deadline)
-        self._enqueue(key, task)
-        if not task.done.wait(seconds):
-            raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
-        if task.error:
-            raise task.error
-        by_name = dict(zip(key[1], task.values, strict=True))
+        deadline = time.monotonic() + timeout_in_ms / 1000 if timeout_in_ms else None
+        tasks = [
+            _Task(part, rows_of(part), deadline) for part in self._parts(feeds, rows_of(feeds))
+        ]
+        for task in tasks:
+            self._enqueue(key, task)
+        parts = [self._wait(task) for task in tasks]
+        whole = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        by_name = dict(zip(key[1], whole, strict=True))
         return [by_name[name] for name in fetches]
 
     def close(self) -> None:
@@ -115,12 +116,26 @@ class BatchingSession(SavedModelSession):
         _fail([task for batch in waiting for task in batch.tasks], gone)
         super().close()
 
-    def _enqueue(self, key: _Key, task: _Task) -> None:
-        most = self._rules.max_batch_size
-        if task.size > most:
+    def _parts(self, feeds: Mapping[str, np.ndarray], rows: int) -> Iterator[dict[str, np.ndarray]]:
+        """What of a request goes into a batch: all, or where long ones are split a batch's rows."""
+        if rows > self._rules.max_batch_size:
             raise invalid_argument(
-                f"Task size {task.size} is larger than maximum input batch size {most}"
+                f"Task size {rows} is larger than maximum input batch size "
+                f"{self._rules.max_batch_size}"
             )
+        return parts_of(feeds, rows, self._rules.most_rows)
+
+    @staticmethod
+    def _wait(task: _Task) -> list[np.ndarray]:
+        left = max(0.0, task.deadline - time.monotonic()) if task.deadline else None
+        if not task.done.wait(left):
+            raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+        if task.error:
+            raise task.error
+        return task.values
+
+    def _enqueue(self, key: _Key, task: _Task) -> None:
+        most = self._rules.most_rows
         with self._changed:
             queue = self._queues[key]
             if queue and queue[-1].size + task.size > most:
@@ -181,7 +196,11 @@ class BatchingSession(SavedModelSession):
             return
         size = sum(task.size for task in tasks)
         padding = self._rules.padded(size) - size
-        feeds = {name: _merged(name, tasks, padding) for name in key[0]}
+        pad = self._rules.pad_variable_length_inputs
+        feeds = {
+            name: merged(name, [task.feeds[name] for task in tasks], padding, pad)
+            for name in key[0]
+        }
         # The run may take as long as the most patient of its requests.
         deadlines = [task.deadline for task in tasks if task.deadline]
         patient = len(deadlines) < len(tasks)
@@ -189,7 +208,7 @@ class BatchingSession(SavedModelSession):
         self._metrics.record_batch(self._rules.thread_pool_name, [now - t.came for t in tasks])
         values = super().run(feeds, key[1], timeout)
         for value in values:
-            _check_output(value, size + padding)
+            check_output(value, size + padding)
         start = 0
         for task in tasks:
             task.values = [value[start : start + task.size] for value in values]
@@ -199,44 +218,6 @@ class BatchingSession(SavedModelSession):
 
 def _key(feeds: Sequence[str], fetches: Sequence[str]) -> _Key:
     return frozenset(feeds), tuple(sorted(set(fetches)))
-
-
-def _rows(feeds: Mapping[str, np.ndarray]) -> int:
-    if any(array.ndim == 0 for array in feeds.values()):
-        raise invalid_argument(
-            "Batching session Run() input tensors must have at least one dimension."
-        )
-    sizes = {array.shape[0] for array in feeds.values()}
-    if len(sizes) != 1:
-        raise invalid_argument(
-            "Batching session Run() input tensors must have equal 0th-dimension size."
-        )
-    return sizes.pop()
-
-
-def _merged(name: str, tasks: Sequence[_Task], padding: int) -> np.ndarray:
-    arrays = [task.feeds[name] for task in tasks]
-    if len({array.shape[1:] for array in arrays}) > 1:
-        raise invalid_argument(
-            f"Tensors with name '{name}' from different tasks have different shapes and padding is "
-            "turned off. Set pad_variable_length_inputs to true, or ensure that all tensors with "
-            "the same name have equal dimensions starting with the first dim."
-        )
-    # A row that the model has to answer anyway cannot fail by being there again.
-    return np.concatenate([*arrays, *[arrays[0][:1]] * padding])
-
-
-def _check_output(value: np.ndarray, rows: int) -> None:
-    if value.ndim == 0:
-        raise ServingError(
-            grpc.StatusCode.FAILED_PRECONDITION, "Batched output tensor has 0 dimensions"
-        )
-    if value.shape[0] != rows:
-        raise ServingError(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "Batched output tensor's 0th dimension does not equal the sum of the 0th dimension "
-            "sizes of the input tensors",
-        )
 
 
 def _fail(tasks: Sequence[_Task], error: ServingError) -> None:

@@ -118,6 +118,52 @@ def test_shapes_that_differ_fail_the_whole_batch(batched):
         assert "from different tasks have different shapes and padding is turned off" in str(error)
 
 
+def test_other_lengths_are_padded_with_the_first_element(batched, runs):
+    session = batched(
+        max_batch_size=4, batch_timeout_micros=FOREVER, pad_variable_length_inputs=True
+    )
+    arrays = [np.full([1, 2], 5.0), np.full([1, 3], 7.0), np.array([[1.0], [2.0]])]
+    answers = together([(ask, session, each.astype("f4"), None, "numbers") for each in arrays])
+    assert runs == [4]
+    # Each answer is as long as the longest, as there.
+    assert answers == [[[[5.0] * 3]], [[[7.0] * 3]], [[[1.0] * 3, [2.0, 1.0, 1.0]]]]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [([1, 0], "Got empty tensor in batch"), ([1, 2, 2], "different numbers of dimensions")],
+)
+def test_what_cannot_be_padded_fails_the_whole_batch(batched, other, message):
+    session = batched(
+        max_batch_size=2, batch_timeout_micros=FOREVER, pad_variable_length_inputs=True
+    )
+    arrays = [np.zeros([1, 2], np.float32), np.zeros(other, np.float32)]
+    for error in together([(ask, session, array, None, "numbers") for array in arrays]):
+        assert message in str(error)
+
+
+def test_a_long_request_is_split_where_asked(batched, runs):
+    session = batched(max_batch_size=7, max_execution_batch_size=3)
+    texts = [b"%d" % number for number in range(7)]
+    assert ask(session, [b"t" + text for text in texts])[1] == [b"T" + text for text in texts]
+    assert sum(runs) == 7 and max(runs) <= 3
+    with pytest.raises(ServingError, match="Task size 8 is larger than maximum input batch size 7"):
+        ask(session, [b"a"] * 8)
+    assert ask(session, np.zeros([0], object))[1] == []
+
+
+def test_parameters_are_read_whole(tmp_path):
+    path = tmp_path / "batching.config"
+    path.write_text(
+        "max_batch_size { value: 8 } enable_large_batch_splitting { value: true } "
+        "max_execution_batch_size { value: 4 } pad_variable_length_inputs: true "
+        "allowed_batch_sizes: 2 allowed_batch_sizes: 4"
+    )
+    rules = read_rules(path)
+    assert (rules.most_rows, rules.max_batch_size, rules.padded(3)) == (4, 8, 4)
+    assert rules.pad_variable_length_inputs
+
+
 def test_a_request_without_rows_cannot_be_batched(batched):
     with pytest.raises(ServingError, match="must have at least one dimension"):
         ask(batched(), np.array(1.0, np.float32), None, "numbers")
@@ -171,7 +217,17 @@ def test_callers_of_a_server_are_batched(base_path, tmp_path, runs):
             "max_batch_size { value: 8 } allowed_batch_sizes: 8 allowed_batch_sizes: 8",
             "monotonically increasing",
         ),
-        ("pad_variable_length_inputs: true", "cannot do pad_variable_length_inputs"),
+        ("max_execution_batch_size { value: 2 }", "enable_large_batch_splitting, which heeds it"),
+        (
+            "max_batch_size { value: 8 } enable_large_batch_splitting { value: true } "
+            "max_execution_batch_size { value: 9 }",
+            "max_execution_batch_size is 9; it must be from 1 to max_batch_size, 8",
+        ),
+        (
+            "max_batch_size { value: 8 } enable_large_batch_splitting { value: true } "
+            "max_execution_batch_size { value: 4 } allowed_batch_sizes: 8",
+            "must match max_execution_batch_size; last entry was 8; expected 4",
+        ),
     ],
 )
 def test_wrong_parameters_are_told(tmp_path, text, message):
