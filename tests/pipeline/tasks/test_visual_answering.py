@@ -27,14 +27,17 @@ from serving.server.options import ServerOptions
 from serving.warmup import read_warmup
 
 COLOURS = ("red", "green", "blue", "white")
+# Many epochs in one: what is read before each of them takes longer than to learn from it.
+TIMES = 20
 
 EXPERIMENT = """\
 name: colours
 workspace: {folder}/{form}
 data:
   train: [&questions {{format: documents, path: {folder}/questions.jsonl, images: {folder}/pictures,
-    source_key: image, question_key: question, target_key: answer}}]
+    source_key: image, question_key: question, target_key: answer}}{again}]
   valid: [*questions]
+  cleaning: {{drop_duplicates: false}}
   test: [*questions]
   pictures: {pictures}
   shards: 2
@@ -89,12 +92,14 @@ def write_questions(folder):
 
 FORMS = {
     "classifier": {
+        "again": ", *questions" * (TIMES - 1),
         "pictures": "{backbone: small, weights: null, fine_tune: true}",
         "hops": ", hops: 2",
         "decoder": "",
         "steps": 200,
     },
     "generator": {
+        "again": "",
         "pictures": "{weights: null}",
         "hops": "",
         "decoder": "  decoder: {units: 8}",
@@ -140,7 +145,7 @@ ASKED = {
 def test_records_hold_questions_that_follow_each_other_about_a_picture_stored_once(classifier):
     _, workspace, _, printed = classifier
     found = []
-    for shard in workspace.shards("train"):
+    for shard in workspace.shards("valid"):
         pairs = read_pairs([shard])
         names = [source.split(f" {QUESTION} ")[0] for source in pairs.sources]
         runs = [name for index, name in enumerate(names) if names[index - 1 : index] != [name]]
@@ -151,6 +156,8 @@ def test_records_hold_questions_that_follow_each_other_about_a_picture_stored_on
             colour = Image.new("RGB", (1, 1), name.removesuffix(".png")).getpixel((0, 0))
             assert (stored.read("pixels") == colour).all()
     assert len(found) == 3 * len(COLOURS)
+    learned_from = read_pairs(workspace.shards("train")).sources
+    assert sorted(learned_from) == sorted(found * TIMES)
     # A path is no text that pieces are made of.
     assert not [line for line in workspace.vocabulary("source").read_text().split() if "." in line]
     for reason in ("broken_picture", "no_picture", "empty"):
@@ -160,9 +167,10 @@ def test_records_hold_questions_that_follow_each_other_about_a_picture_stored_on
 def test_batches_keep_the_questions_about_a_picture_together(classifier):
     experiment, workspace, _, _ = classifier
     task = make_task(experiment, workspace)
-    for batches in (
-        task.training_batches(workspace.shards("train"), BatchOptions(128, 100), epoch=3),
-        task.validation_batches(workspace.shards("valid"), BatchOptions(128, 100)),
+    train, valid = (workspace.shards(split) for split in ("train", "valid"))
+    for batches, times in (
+        (task.training_batches(train, BatchOptions(128, 100), epoch=3), TIMES),
+        (task.validation_batches(valid, BatchOptions(128, 100)), 1),
     ):
         rows = 0
         for inputs, labels in batches:
@@ -171,7 +179,7 @@ def test_batches_keep_the_questions_about_a_picture_together(classifier):
             assert len(distinct_neighbours(inputs["pixels"]).pictures) == len(pictures)
             assert labels.shape == (len(pixels), 1)
             rows += len(pixels)
-        assert rows == 3 * len(COLOURS)
+        assert rows == 3 * len(COLOURS) * times
 
 
 def test_the_questions_are_learned(classifier):
