@@ -7,6 +7,7 @@ import pathlib
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 from models.errors import UserError
@@ -257,8 +258,9 @@ def _load(
         else SavedModelSession(path, rules)
     )
     try:
-        if options.warmup:
-            warm_up(session, path, max(options.warmup_iterations, 1))
+        started = time.monotonic()
+        if options.warmup and warm_up(session, path, max(options.warmup_iterations, 1)):
+            metrics.record_warm_up(str(path), started)
     except BaseException:
         session.close()
         raise

@@ -14,6 +14,8 @@ PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 _LATENCY_BOUNDS = [10 * 1.8**power for power in range(33)]
 # 100 microseconds to about a second.
 _QUEUING_BOUNDS = [100 * 1.2**power for power in range(52)]
+_EXAMPLES_BOUNDS = [2**power for power in range(15)]
+_PLACE = "/tensorflow/serving/"
 # What executes the graphs, in the words of the real server.
 _RUNTIME = "TF1"
 # Names come from requests, and whoever sends ever new ones must not fill the memory.
@@ -35,9 +37,13 @@ class Counter:
         self._labels = labels
         self._values: dict[tuple[str, ...], int] = {}
 
-    def add(self, values: tuple[str, ...]) -> None:
-        """Count one more."""
-        self._values[values] = self._values.get(values, 0) + 1
+    def add(self, values: tuple[str, ...], number: int = 1) -> None:
+        """Count one more, or several."""
+        self._values[values] = self._values.get(values, 0) + number
+
+    def first(self) -> int:
+        """The number of the first combination of labels; 0 where nothing was counted."""
+        return self._values[min(self._values)] if self._values else 0
 
     def lines(self, name: str) -> Iterator[str]:
         """The lines of the page."""
@@ -84,7 +90,8 @@ class Histogram:
 class Metrics:
     """The requests of a server: how many ended how, and how long those took that went well.
 
-    Of batches: how long requests waited for them, and how many ran.
+    Of batches: how long requests waited for them, and how many ran. Of MultiInference: how many
+    examples requests had. Of versions: how long their recorded requests took.
     """
 
     def __init__(self) -> None:
@@ -96,6 +103,9 @@ class Metrics:
         self._runtime = Histogram(("model_name", "API", "runtime"), _LATENCY_BOUNDS)
         self._queuing = Histogram(("thread_pool_name",), _QUEUING_BOUNDS)
         self._batches = Counter(())
+        self._examples = Histogram(("model",), _EXAMPLES_BOUNDS)
+        self._all_examples = Counter(("model",))
+        self._warm_ups = Histogram(("model_path", "status"), _LATENCY_BOUNDS)
 
     def record(self, model: str, api: str, entrypoint: str, status: str, started: float) -> None:
         """Count one request.
@@ -138,6 +148,55 @@ class Metrics:
             for seconds in waited:
                 self._queuing.add((pool,), seconds * 1e6)
 
+    def record_examples(self, model: str, number: int) -> None:
+        """Count the examples of one request.
+
+        Args:
+            model: The model.
+            number: How many it has.
+        """
+        with self._lock:
+            self._examples.add((model,), number)
+            self._all_examples.add((model,), number)
+
+    def record_warm_up(self, path: str, started: float) -> None:
+        """Count one version that has answered its recorded requests.
+
+        Args:
+            path: Its folder.
+            started: When it began to, of `time.monotonic()`.
+        """
+        microseconds = (time.monotonic() - started) * 1e6
+        with self._lock:
+            self._warm_ups.add((path, "OK"), microseconds)
+
+    def value(self, name: str) -> int:
+        """What a counter has come to, of its first combination of labels.
+
+        Args:
+            name: As the real server names it inside, `/tensorflow/serving/request_count`.
+
+        Returns:
+            The number; 0 if there is no such counter.
+        """
+        family = self._families().get(name.removeprefix(_PLACE).replace("/", ":"))
+        if not name.startswith(_PLACE) or not isinstance(family, Counter):
+            return 0
+        with self._lock:
+            return family.first()
+
+    def _families(self) -> dict[str, Counter | Histogram]:
+        return {
+            "request_count": self._requests,
+            "request_latency": self._latency,
+            "runtime_latency": self._runtime,
+            "batching_session:queuing_latency": self._queuing,
+            "batching_session:wrapped_run_count": self._batches,
+            "request_example_counts": self._examples,
+            "request_example_count_total": self._all_examples,
+            "model_warmup_latency": self._warm_ups,
+        }
+
     def _bounded(self, model: str) -> str:
         """The name to count under; after the first thousand, all new ones are one."""
         if model not in self._names and len(self._names) >= _MOST_NAMES:
@@ -147,16 +206,9 @@ class Metrics:
 
     def page(self) -> bytes:
         """All of it in Prometheus's text format."""
-        families: dict[str, Counter | Histogram] = {
-            "request_count": self._requests,
-            "request_latency": self._latency,
-            "runtime_latency": self._runtime,
-            "batching_session:queuing_latency": self._queuing,
-            "batching_session:wrapped_run_count": self._batches,
-        }
         lines: list[str] = []
         with self._lock:
-            for name, family in families.items():
+            for name, family in self._families().items():
                 full = f":tensorflow:serving:{name}"
                 lines += [f"# TYPE {full} {family.kind}", *family.lines(full)]
         return ("\n".join(lines) + "\n").encode()

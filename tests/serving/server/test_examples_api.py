@@ -34,7 +34,10 @@ def server(tmp_path_factory):
     with tf.io.TFRecordWriter(str(warmed)) as writer:
         for log in logs:
             writer.write(log.SerializeToString())
-    with Server(ServerOptions("half", base, port=0, rest_api_port=0)) as server:
+    config = base.parent / "monitoring.config"
+    config.write_text("prometheus_config { enable: true }")
+    options = ServerOptions("half", base, port=0, rest_api_port=0, monitoring_config_file=config)
+    with Server(options) as server:
         yield server
 
 
@@ -206,6 +209,33 @@ def test_signatures_without_the_methods_aliases(prediction):
     ):
         code, details = failure(prediction.Classify, classification(signature))
         assert (code, details[: len(wrong)]) == ("INVALID_ARGUMENT", wrong)
+
+
+def test_examples_and_warm_ups_are_counted(server, prediction):
+    def counted():
+        connection = http.client.HTTPConnection(server.addresses.rest, timeout=30)
+        connection.request("GET", "/monitoring/prometheus/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    before = ":tensorflow:serving:"
+    request = tasks(("", "regress"), ("classify", "classify"))
+    prediction.MultiInference(request, timeout=30)
+    first = counted()
+    request.input.example_list.examples.extend([example(1.0)] * 2)
+    prediction.MultiInference(request, timeout=30)
+    second = counted()
+    for name, grown in (
+        ('request_example_count_total{model="half"}', 3),
+        ('request_example_counts_bucket{model="half",le="2"}', 0),
+        ('request_example_counts_bucket{model="half",le="4"}', 1),
+        ('request_example_counts_bucket{model="half",le="16384"}', 1),
+        ('request_example_counts_count{model="half"}', 1),
+    ):
+        assert int(second[before + name]) - int(first[before + name]) == grown, name
+    (warmed,) = (name for name in second if name.startswith(f"{before}model_warmup_latency_count"))
+    assert warmed.endswith('half/5",status="OK"}') and second[warmed] == "1"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tensorflow_serving.config import model_server_config_pb2
 from models.errors import UserError
 from serving.server.main import Server, serve
 from serving.server.model_config import ModelConfig, from_proto, read_config_file
+from serving.server.models import Models
 from serving.server.options import ServerOptions
 from serving.server.status import ServingError
 from serving.server.version_choice import All, Latest, Specific
@@ -88,8 +89,9 @@ class Asked:
         names = get_model_status_pb2.ModelVersionStatus.State.Name
         return {one.version: names(one.state) for one in statuses}
 
-    def reload(self, config):
+    def reload(self, config, *metric_names):
         request = model_management_pb2.ReloadConfigRequest(config=config)
+        request.metric_names.extend(metric_names)
         return self._model.HandleReloadConfigRequest(request, timeout=60)
 
     def post(self, path):
@@ -185,6 +187,27 @@ def test_a_new_configuration_replaces_the_old_one_whole(folders):
         asked.reload(config_of(*both))
         assert asked.translate("second") == (7, "A")
         assert asked.translate("first") == (2, "two A")
+
+
+def test_a_reload_tells_what_counters_grew_by(folders, monkeypatch):
+    first = entry("first", folders / "first")
+    names = ["/tensorflow/serving/request_count", "/tensorflow/serving/request_latency", "other"]
+    with served(folders, first) as asked:
+        asked.translate("first")
+        response = asked.reload(config_of(first), *names)
+        assert response.HasField("status") and response.status.error_code == 0
+        grown = {metric.name: metric.int64_value_increase for metric in response.metric}
+        assert grown == dict.fromkeys(names, 0)
+        reload = Models.reload
+
+        def asked_meanwhile(self, config):
+            asked.translate("first")
+            reload(self, config)
+
+        monkeypatch.setattr(Models, "reload", asked_meanwhile)
+        response = asked.reload(config_of(first), *names)
+        grown = {metric.name: metric.int64_value_increase for metric in response.metric}
+        assert grown == {**dict.fromkeys(names, 0), names[0]: 1}
 
 
 def test_configurations_that_cannot_be_served_leave_the_old_one(folders):
