@@ -5,7 +5,9 @@ import http.client
 import json
 import socket
 import struct
+import sys
 import time
+import urllib.parse
 
 import grpc
 import pytest
@@ -31,6 +33,20 @@ def server(base_path, monkeypatch):
     )
     with Server(options) as server:
         yield server
+
+
+@pytest.fixture
+def opened():
+    """Paths that Python opens or lists in this process, as they happen."""
+    paths, events = [], {"open", "os.listdir", "os.scandir"}
+
+    def heed(event, arguments):
+        if event in events and arguments:
+            paths.append(str(arguments[0]))
+
+    sys.addaudithook(heed)
+    yield paths
+    events.clear()  # The hook itself stays for ever.
 
 
 @pytest.fixture
@@ -183,6 +199,37 @@ def test_malformed_messages_are_refused(tiny_server, asked):
         with pytest.raises(grpc.RpcError) as caught:
             call(asked, timeout=60)
     assert caught.value.code().name in ("INTERNAL", "INVALID_ARGUMENT")
+
+
+def test_names_in_requests_are_not_looked_for_in_the_file_system(tiny_server, tmp_path, opened):
+    secret = tmp_path / "secret" / "1"
+    secret.mkdir(parents=True)
+    names = [str(secret.parent), f"../../..{secret.parent}", "file://" + str(secret.parent)]
+    with grpc.insecure_channel(tiny_server.addresses.grpc) as channel:
+        for name in names:
+            for field in ("name", "signature_name", "version_label"):
+                request = predict_pb2.PredictRequest()
+                request.model_spec.name = "translation"
+                setattr(request.model_spec, field, name)
+                call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+                with pytest.raises(grpc.RpcError) as caught:
+                    call(request.SerializeToString(), timeout=60)
+                wanted = {"name": "NOT_FOUND", "signature_name": "FAILED_PRECONDITION"}
+                assert caught.value.code().name == wanted.get(field, "INVALID_ARGUMENT")
+    for name in [*names, secret.parent.name]:
+        quoted = urllib.parse.quote(name, safe="")
+        for path in (quoted, f"translation/labels/{quoted}", f"../{quoted}", f"{quoted}/metadata"):
+            for method in ("GET", "POST"):
+                connection = http.client.HTTPConnection(tiny_server.addresses.rest, timeout=60)
+                connection.request(method, f"/v1/models/{path}", BODY)
+                connection.getresponse().read()
+                connection.request("POST", f"/v1/models/{path}:predict", BODY)
+                assert connection.getresponse().status in (400, 404)
+                connection.close()
+    assert not [path for path in opened if "secret" in path]
+    # The hook does see what is opened.
+    list(secret.parent.iterdir())
+    assert str(secret.parent) in opened
 
 
 def test_a_tensor_that_claims_more_than_it_holds_is_refused(tiny_server):
