@@ -14,7 +14,8 @@ name: photos
 workspace: {folder}/run
 data:
   target_language: en
-  train: [{{format: coco, path: {folder}/captions.json, images: {images}}}]
+  train: [{{format: coco, path: {folder}/often.json, images: {images}}}]
+  cleaning: {{drop_duplicates: false}}
   valid: [{{format: coco, path: {folder}/few.json, images: {images}}}]
   test: [{{format: coco, path: {folder}/captions.json, images: {images}}}]
   shards: 1
@@ -27,7 +28,7 @@ model:
   attention: {{score: additive, units: 128}}
 train:
   max_steps: 160
-  batch_tokens: 1024
+  batch_tokens: 512
   learning_rate: 0.003
   validate_every: 160
   checkpoint_every: 160
@@ -53,6 +54,8 @@ def test_photos_are_learned_by_heart(tmp_path):
     assert len(rows) == 94
     one_each = [{"file": row["file"], "captions": row["captions"][:1]} for row in rows]
     (tmp_path / "captions.json").write_text(json.dumps(one_each))
+    # Many epochs in one: what is read before each of them takes longer than to learn from it.
+    (tmp_path / "often.json").write_text(json.dumps(one_each * 10))
     (tmp_path / "few.json").write_text(json.dumps(one_each[:8]))
     experiment = tmp_path / "photos.yaml"
     experiment.write_text(EXPERIMENT.format(folder=tmp_path, images=folder / "images"))
