@@ -21,21 +21,21 @@ class BatchingRules:
         batch_timeout_micros: A batch waits so long for more requests, counted from its first.
         max_enqueued_batches: Batches of one signature that may wait; further requests are refused.
         num_batch_threads: Batches of one version that run at once.
+        allowed_batch_sizes: A batch is filled up to the next of these; none leaves it as it is.
+        thread_pool_name: What metrics call the threads that run batches.
         max_execution_batch_size: Most rows of a batch where longer requests are split; 0 leaves
             them whole.
         pad_variable_length_inputs: Inputs of other lengths than the longest are padded.
-        allowed_batch_sizes: A batch is filled up to the next of these; none leaves it as it is.
-        thread_pool_name: What metrics call the threads that run batches.
     """
 
     max_batch_size: int = 1000
     batch_timeout_micros: int = 0
     max_enqueued_batches: int = 10
     num_batch_threads: int = os.cpu_count() or 1
-    max_execution_batch_size: int = 0
-    pad_variable_length_inputs: bool = False
     allowed_batch_sizes: tuple[int, ...] = ()
     thread_pool_name: str = "model_server_batch_threads"
+    max_execution_batch_size: int = 0
+    pad_variable_length_inputs: bool = False
 
     @property
     def most_rows(self) -> int:
