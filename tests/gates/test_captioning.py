@@ -27,11 +27,11 @@ model:
   decoder: {{units: 256}}
   attention: {{score: additive, units: 128}}
 train:
-  max_steps: 160
+  max_steps: 110
   batch_tokens: 512
   learning_rate: 0.003
-  validate_every: 160
-  checkpoint_every: 160
+  validate_every: 110
+  checkpoint_every: 110
 search: {{beam_size: 3, max_length_extra: 30}}
 cluster: {{workers: 1, running_mode: in_memory}}
 """

@@ -36,6 +36,7 @@ from serving.server.options import ServerOptions
 from serving.warmup import read_warmup
 from tests.colour_clips import COLOURS, content_of, write_clip
 
+TIMES = 20  # Many epochs in one: what is read before each takes longer than to learn from it.
 TEXTS = ["".join(each) for count in (1, 2) for each in itertools.product("rb", repeat=count)]
 
 EXPERIMENT = """\
@@ -43,11 +44,11 @@ name: colours
 workspace: {folder}/run
 data:
   train: [&clips {{format: jsonl, path: {folder}/clips.jsonl, images: {folder}/clips,
-    source_key: clip, target_key: text}}]
+    source_key: clip, target_key: text}}{again}]
   valid: [*clips]
   test: [*clips]
   pictures: {{backbone: tiny, weights: null, fine_tune: true, batch_size: 2}}
-  cleaning: {{max_source_length: 4}}
+  cleaning: {{max_source_length: 4, drop_duplicates: false}}
   shards: 2
 vocabulary: {{algorithm: character}}
 model:
@@ -102,7 +103,7 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lips")
     write_clips(folder)
     path = folder / "lips.yaml"
-    path.write_text(EXPERIMENT.format(folder=folder))
+    path.write_text(EXPERIMENT.format(folder=folder, again=", *clips" * (TIMES - 1)))
     experiment = load_experiment(path)
     workspace = workspace_of(experiment)
     printed = io.StringIO()
@@ -152,7 +153,7 @@ def test_records_number_the_frames_of_clips_that_lie_beside_them(ran):
             frames = stored.read_frames("pixels", len(ids))  # [T, S, S, 3]
             colours = [Image.new("RGB", (1, 1), COLOURS[each]).getpixel((0, 0)) for each in text]
             assert (frames == np.array(colours)[:, None, None]).all()
-    assert sorted(found) == sorted(TEXTS)
+    assert sorted(found) == sorted(TEXTS * TIMES)
     assert "rrrrr" in read_pairs(workspace.shards("test")).targets
 
 
@@ -181,7 +182,7 @@ def test_batches_hold_the_frames_of_their_clips(ran):
             assert "".join(reds) == text.decode()
             assert not clip[count:].any()
         rows += len(frames)
-    assert rows == len(TEXTS)
+    assert rows == len(TEXTS) * TIMES
 
 
 def test_the_clips_are_learned(ran):
