@@ -7,10 +7,13 @@ import subprocess
 
 import numpy as np
 import pytest
+import rich.console
 import tensorflow as tf
-from command import ROOT, command, environment, seqloom
+from command import ROOT, command, environment
 
 from models.errors import UserError
+from pipeline.experiment_file import load_experiment, workspace_of
+from pipeline.stages import train_stage
 from pipeline.train.replicas import Cluster, Replicas, group
 
 # Weights that depend on nothing but the batches.
@@ -99,7 +102,8 @@ def test_two_workers_learn_what_one_process_learns(tiny, readers, tmp_path):
     alone.mkdir()
     (alone / "data").symlink_to(run / "data")
     exact = (*EXACT, f"train.readers={readers}")
-    seqloom("train", str(tiny), *(f"--set={each}" for each in (*exact, f"workspace={alone}")))
+    experiment = load_experiment(tiny, [*exact, f"workspace={alone}"])
+    train_stage(experiment, workspace_of(experiment), rich.console.Console(quiet=True))
     if readers == 2:
         statuses, _, errors = finish(start(tiny, *exact, "train.max_steps=9"))
         assert statuses == [0, 0], errors
