@@ -97,7 +97,7 @@ def main(
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, for each.")] = None,
 ) -> None:
     """Measure."""
-    console = rich.console.Console(soft_wrap=True)
+    console = rich.console.Console(soft_wrap=True, width=110)
     table = rich.table.Table(title=f"Scores on test splits, seed {seed}")
     for heading in ("experiment", "best step", *SCORES.values()):
         left = heading == "experiment"

@@ -11,7 +11,7 @@ class DeploySection(Section):
     cpus: PositiveInt = Field(2, description="Of one server, which makes as many threads.")
     max_batch_size: PositiveInt = Field(32, description="Rows of a batch, and of a request.")
     batch_timeout_micros: NonNegativeInt = Field(
-        5000, description="A batch waits so long for more requests."
+        20000, description="A batch waits so long for more requests."
     )
     replicas: PositiveInt = Field(2, description="Servers at least (kubernetes).")
     max_replicas: PositiveInt = Field(10, description="Servers at most (kubernetes).")

@@ -63,7 +63,7 @@ class Deployment:
     replicas: int = 2
     max_replicas: int = 10
     max_batch_size: int = 32
-    batch_timeout_micros: int = 5000
+    batch_timeout_micros: int = 20000
     storage_class: str | None = None
     service_account: str | None = None
     url: str | None = None

@@ -74,7 +74,7 @@ def test_a_folder_says_how_to_start(deployment, target):
 def test_batches_of_the_parameters_file_are_those_asked_for(deployment, tmp_path):
     folder = written(deployment, "docker", tmp_path)
     rules = read_rules(folder / "config" / "batching.config")
-    expected = BatchingRules(24, 5000, 100, 2, (), rules.thread_pool_name)
+    expected = BatchingRules(24, 20000, 100, 2, (), rules.thread_pool_name)
     assert rules == expected
 
 
