@@ -3,9 +3,13 @@
 import io
 import random
 import shutil
+import signal
 
 import pytest
 import rich.console
+
+# What a shell starts in the background ignores interrupts, and so would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TINY = """\
 name: tiny
