@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help install demo test test-models test-pipeline test-serving test-rest check check-serving clean
+.PHONY: help install demo test test-pipeline test-training test-models test-rest test-serving check check-serving clean
 
 help:
 	@echo "make demo     install, then walk the road from raw text to a served translation"
@@ -27,15 +27,21 @@ demo: $(INSTALLED)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash demo.sh
 
 # In parts, because a process that has run all of them holds gigabytes of graphs; two at a time,
-# because most of a test is one thread's work. A part that fails does not keep another from running.
+# because most of a test is one thread's work, and the longest first. A part that fails does not
+# keep another from running.
 test: $(INSTALLED)
-	$(MAKE) --no-print-directory --keep-going --jobs=2 test-pipeline test-models test-serving test-rest
+	$(MAKE) --no-print-directory --keep-going --jobs=2 test-training test-pipeline test-rest test-models test-serving
 
 test-models: $(INSTALLED)
 	$(BIN)/python -m pytest tests/models 2>&1 | sed -u 's/^/models   | /'
 
+TRAINING := tests/pipeline/train tests/pipeline/tasks tests/pipeline/submit
+
+test-training: $(INSTALLED)
+	$(BIN)/python -m pytest $(TRAINING) 2>&1 | sed -u 's/^/training | /'
+
 test-pipeline: $(INSTALLED)
-	$(BIN)/python -m pytest tests/pipeline 2>&1 | sed -u 's/^/pipeline | /'
+	$(BIN)/python -m pytest tests/pipeline $(TRAINING:%=--ignore=%) 2>&1 | sed -u 's/^/pipeline | /'
 
 test-serving: $(INSTALLED)
 	$(BIN)/python -m pytest tests/serving 2>&1 | sed -u 's/^/serving  | /'
