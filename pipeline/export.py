@@ -15,7 +15,7 @@ from pipeline.prepare.manifest import load_manifest
 from pipeline.tasks.contract import Task
 from pipeline.tasks.members import make_task
 from pipeline.train.checkpoints import latest_best
-from pipeline.versions import MODEL_FILE, versions
+from pipeline.versions import versions
 from pipeline.workspace import (
     Workspace,
     fingerprint,
@@ -26,6 +26,7 @@ from pipeline.workspace import (
 )
 from serving.export import export_service
 from serving.graph_batching import GraphBatching
+from serving.server.url_folder import MODEL_FILE
 
 _ORIGIN = "assets.extra/seqloom.json"
 

@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from models.errors import UserError
 from pipeline.places import Place, UrlPath
-from pipeline.versions import MODEL_FILE, newest_version
+from pipeline.versions import newest_version
 from pipeline.workspace import folder_here
 from serving import signatures
 from serving.answers import Continuation
 from serving.client import Client, ServerFailure
 from serving.generation import Generation, generation_columns
 from serving.rows import is_row, padded_rows
+from serving.server.url_folder import MODEL_FILE
 from serving.server.version_folders import latest, versions_on_disk
 from serving.translate import Completes, Translate, translate_stream
 
@@ -256,7 +257,7 @@ def _version_folder(folder: pathlib.Path) -> pathlib.Path:
         raise UserError(
             f"--model {folder}: no such folder; give the one that `seqloom export` told"
         )
-    if (folder / "saved_model.pb").exists():
+    if (folder / MODEL_FILE).exists():
         return folder
     models = [each for each in folder.iterdir() if each.is_dir()]
     for place in [folder, *(models if len(models) == 1 else [])]:

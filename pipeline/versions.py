@@ -2,9 +2,8 @@
 
 from models.errors import UserError
 from pipeline.places import Place, UrlPath
+from serving.server.url_folder import MODEL_FILE
 from serving.server.version_folders import versions_on_disk
-
-MODEL_FILE = "saved_model.pb"
 
 
 def versions(base: Place) -> list[int]:

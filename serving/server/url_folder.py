@@ -18,8 +18,9 @@ URL_POLL_SECONDS = 30
 # The real server sees a version as soon as its first file is there, and looks at one that it could
 # not load no more: it has a minute to come whole.
 URL_RETRIES, URL_RETRY_SECONDS = 6, 10
+# The file of a version that is sent last: with it the version is whole.
+MODEL_FILE = "saved_model.pb"
 _SEPARATOR = "://"
-_MODEL = "saved_model.pb"
 
 
 class UrlFolder:
@@ -70,7 +71,7 @@ class UrlFolder:
         Raises:
             OSError: If it cannot be read.
         """
-        return self._ask("exists", f"{self._url}/{_MODEL}")
+        return self._ask("exists", f"{self._url}/{MODEL_FILE}")
 
     def _ask(self, function: str, url: str) -> Any:
         import tensorflow as tf
